@@ -255,10 +255,12 @@ async fn opened_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, ex
         size,
     };
     let with_outcome = head.wants_status_trailer() && exchange.http.knows_chunks();
-    match parts.len() {
+    let sent = match parts.len() {
         0 | 1 => sending.one(exchange, parts.first().copied(), with_outcome).await,
         _ => sending.several(exchange, &parts).await,
-    }
+    };
+    exchange.http.record.upstream_redirected_to = reader.redirected_to();
+    sent
 }
 
 /// A file on its way to a client.

@@ -193,6 +193,7 @@ fn resource(
             is_awaited: false,
             stays_at_host: None,
             hosts: None,
+            redirects: None,
             account: None,
             signed_for: None,
             trace: Trace::default(),

@@ -21,7 +21,7 @@ use xroot_wire::{Argument, Cgi, FileHandle, Opcode, StreamId};
 use crate::capability_uses::Use;
 use crate::connection::Connection;
 use crate::failure::{Failure, Result};
-use crate::files::OpenFile;
+use crate::files::{Content, OpenFile};
 use crate::method::method_name;
 use crate::session::Session;
 use crate::writers::Writer;
@@ -430,6 +430,9 @@ impl<'c> Exchange<'c> {
         self.note_credential();
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
         self.record.open_us = Some(elapsed_us(file.opened));
+        if let Content::Reading(reader) = &file.content {
+            self.record.upstream_redirected_to = reader.redirected_to();
+        }
     }
 }
 

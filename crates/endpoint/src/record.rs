@@ -195,6 +195,10 @@ pub struct RequestRecord {
     /// Who the client is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_identity: Option<&'static str>,
+    /// The host and port of the server that has sent the file, if the one that has it redirected
+    /// there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_redirected_to: Option<String>,
     /// The third-party copy that this request was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transfer_id: Option<String>,
@@ -263,6 +267,7 @@ impl RequestRecord {
             sent_to: None,
             upstream: None,
             upstream_identity: None,
+            upstream_redirected_to: None,
             transfer_id: None,
             user: None,
             user_agent: None,

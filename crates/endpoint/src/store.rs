@@ -47,6 +47,10 @@ impl FindOwner for NamedOwner {
             })
         })
     }
+
+    fn rights(&self) -> Option<Arc<dyn LinkChecker>> {
+        self.links.clone()
+    }
 }
 
 /// The files of one export, with the calls of [`storage::Store`]. Cheap to clone.
@@ -253,9 +257,10 @@ impl Store {
         }))
     }
 
-    /// The same without checks of symbolic links, for paths that were checked before.
+    /// The same without checks of symbolic links, for paths that were checked before. What another
+    /// server redirects to is checked each time.
     fn without_links(&self) -> Self {
-        match self.checks_links() {
+        match self.checks_links() && self.upstream.is_none() {
             true => self.with_link_checker(None),
             false => self.clone(),
         }

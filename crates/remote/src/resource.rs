@@ -36,6 +36,15 @@ pub(crate) fn says_not_exported(words: &str) -> bool {
     words.ends_with("is disallowed") && words.contains("path ")
 }
 
+/// Judges where a redirect leads, where clients name the host.
+pub trait JudgeRedirect: std::fmt::Debug + Send + Sync {
+    /// Whether the client could have named this place.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn check(&self, to: &Location) -> Result<()>;
+}
+
 /// Credentials and other headers for requests to one server.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
@@ -91,6 +100,8 @@ pub struct Access {
     /// rights are for the host that it names: a redirect to another one takes no credential along,
     /// and a change does not follow it.
     pub hosts: Option<Arc<AllowedHosts>>,
+    /// Judges each place to which a redirect leads, besides the list.
+    pub redirects: Option<Arc<dyn JudgeRedirect>>,
     /// Our account at an S3 storage, for URLs of that protocol and no other request.
     pub account: Option<Arc<Account>>,
     /// The object for which the URL was signed, if it was: errors and facts are about this one. The
@@ -217,7 +228,8 @@ impl Resource {
     /// one that only reads.
     ///
     /// # Errors
-    /// `peer_misbehaved`; `host_not_allowed` where clients name the host.
+    /// `peer_misbehaved`; where clients name the host also `host_not_allowed`, and the refusal of
+    /// [`JudgeRedirect`].
     pub(crate) fn check_redirect(&self, to: &Location, changes: bool) -> Result<()> {
         if !self.access.may_follow(&self.location, to) {
             let error = self.error(ErrorCode::PeerMisbehaved, Phase::Open);
@@ -231,7 +243,10 @@ impl Resource {
             let error = Error::new(ErrorCode::HostNotAllowed, self.side, Phase::Open).with_subject(to);
             return Err(error.with_detail(CHANGE_REDIRECTED));
         }
-        Ok(())
+        match &self.access.redirects {
+            Some(judge) => judge.check(to).map_err(|error| error.with_subject(to)),
+            None => Ok(()),
+        }
     }
 
     /// The location as the caller knows it.

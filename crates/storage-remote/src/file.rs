@@ -44,6 +44,8 @@ struct State {
     validator: Option<Validator>,
     /// How often a download broke and was resumed.
     resumed: u32,
+    /// The server that has answered, if it is another one.
+    redirected_to: Option<String>,
 }
 
 /// A download that has come to a position.
@@ -204,6 +206,9 @@ impl RemoteFile {
         let mut state = self.state();
         if state.validator.is_none() {
             state.validator = facts.validator();
+        }
+        if !facts.location.same_origin(self.upstream.root()) {
+            state.redirected_to = Some(facts.location.authority());
         }
         Ok(())
     }
@@ -428,6 +433,10 @@ impl ReadHandle for RemoteFile {
 
     fn checks_locally(&self) -> bool {
         false
+    }
+
+    fn redirected_to(&self) -> Option<String> {
+        self.state().redirected_to.clone()
     }
 
     fn advise_sequential(&self, range: ByteRange) {

@@ -86,7 +86,8 @@ impl ForwardingStore {
     /// The store of the server that a path names, and the path there.
     fn at(&self, path: &LogicalPath) -> Result<At> {
         let named = allowed(&self.servers.hosts, path)?;
-        let store = RemoteStore::new(self.servers.server(named.server.clone()));
+        let rights = self.owner.as_ref().and_then(|owner| owner.rights());
+        let store = RemoteStore::new(self.servers.server(named.server.clone()).within_rights(rights));
         Ok(At {
             store: store.acting_for(self.owner.clone()),
             path: named,

@@ -19,6 +19,7 @@ mod copies;
 mod fault;
 mod file;
 mod forwarding;
+mod judge;
 pub mod limits;
 mod listing;
 mod look;

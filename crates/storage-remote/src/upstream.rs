@@ -7,11 +7,12 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use credentials::Activities;
 use net::tls::ClientIdentity;
 use remote::{Abilities, Access, Account, Client, Journal, Resource, StoreOffers};
-use storage::{ClientCredential, ClientToken};
+use storage::{ClientCredential, ClientToken, LinkChecker};
 use tokio::sync::{Mutex, OnceCell};
 use types::{AllowedHosts, Error, ErrorCode, Location, LogicalPath, Phase, Result, Secret, Side};
 
 use crate::fault::{ShownCredential, is_of_hop, of_proxy, redirected_to, translate};
+use crate::judge::{Judge, is_judged};
 use crate::minter::{LOOK, Minter};
 use crate::readable::ReadableFiles;
 use crate::stale::StaleChecksums;
@@ -150,6 +151,8 @@ pub struct Upstream {
     pub(crate) readable: Arc<ReadableFiles>,
     /// The hosts that may be asked, where clients name the host.
     hosts: Option<Arc<AllowedHosts>>,
+    /// The rights of the client, where clients name the host.
+    rights: Option<Arc<dyn LinkChecker>>,
     /// Notes changes of names that take several requests.
     pub(crate) journal: Option<Arc<Journal>>,
     /// Held while those that were left half done are ended.
@@ -185,6 +188,7 @@ impl Upstream {
             stale: Arc::default(),
             readable: Arc::default(),
             hosts: None,
+            rights: None,
             journal: None,
             settling: Arc::default(),
         }
@@ -196,6 +200,11 @@ impl Upstream {
             hosts: Some(hosts),
             ..Self::new(client.clone(), root, identity)
         }
+    }
+
+    /// The same for a client with these rights, which hold for what the server redirects to, too.
+    pub(crate) fn within_rights(self, rights: Option<Arc<dyn LinkChecker>>) -> Self {
+        Self { rights, ..self }
     }
 
     /// The same, counted there.
@@ -293,6 +302,13 @@ impl Upstream {
     /// What is shown for a request that needs these rights in a directory or at a file of the
     /// server.
     fn access(&self, place: Option<&LogicalPath>, needed: Activities) -> Access {
+        Access {
+            redirects: Judge::of(self.rights.as_ref(), needed),
+            ..self.shown_access(place, needed)
+        }
+    }
+
+    fn shown_access(&self, place: Option<&LogicalPath>, needed: Activities) -> Access {
         let own = Access {
             keeps_bearer: true,
             stays_at_origin: true,
@@ -404,6 +420,9 @@ impl Upstream {
 
     /// The error as a store has it, about the name that clients know.
     pub(crate) fn blame(&self, error: &Error, path: &LogicalPath) -> Error {
+        if is_judged(error) {
+            return error.clone().at_side(Side::Client).with_subject(path);
+        }
         let shown = self.was_shown(error);
         let error = match &self.hosts {
             Some(_) => translate(&of_proxy(error), &self.root, shown),

@@ -124,6 +124,12 @@ pub trait ReadHandle: Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
+    /// The host and port of the server that has sent the bytes so far, if the server of the store
+    /// has redirected there.
+    fn redirected_to(&self) -> Option<String> {
+        None
+    }
+
     /// Hints that this range will soon be read from front to back.
     fn advise_sequential(&self, _range: ByteRange) {}
 

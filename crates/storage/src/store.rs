@@ -12,7 +12,7 @@ use crate::api::{Entry, Overwrite, Replacing, Space, Stat, TreeFailure, UploadOp
 use crate::aside::{COPIED, name_aside};
 use crate::fault::fault;
 use crate::handle::{ReadHandle, WriteHandle};
-use crate::links::LinkUse;
+use crate::links::{LinkChecker, LinkUse};
 use crate::owner::Owner;
 
 /// The future that a call returns.
@@ -40,6 +40,11 @@ pub trait FindOwner: Send + Sync {
     /// Looks up the owner: before the first call of the store, and after a failure before the next
     /// one.
     fn find(&self) -> Answer<'_, Owner>;
+
+    /// Knows the rights of the client in the store; `None` if they are the same everywhere.
+    fn rights(&self) -> Option<Arc<dyn LinkChecker>> {
+        None
+    }
 }
 
 /// A directory that is read in batches.

@@ -45,8 +45,8 @@ fn site() -> Result<Arc<Site>> {
         let hidden = lab.crossload(lab.options("hidden"))?;
         std::fs::write(hidden.data().join("away"), SECRET)?;
         let robots = lab.crossload(robots_options(&lab))?;
-        for name in ["led", "kept"] {
-            std::fs::write(robots.data().with_file_name(name).join("f"), SECRET)?;
+        for name in ["led/f", "led/ruled", "kept/f"] {
+            std::fs::write(robots.data().with_file_name(name), SECRET)?;
         }
         // Opens, and what is not found.
         let to_robots = ["kept", "led"].map(|name| {
@@ -96,10 +96,9 @@ fn site() -> Result<Arc<Site>> {
                 "/robot",
                 &format!("anonymous = \"write\"\nread_only = false\nremote_certificate = {robot:?}\n"),
             ),
-            format!(
-                "[[rule]]\nwho = \"anyone\"\npath = \"/root:/{}/data/secret\"\nmay_not = [\"all\"]\n",
-                servers[0]
-            ),
+            closed(&format!("/root:/{}/data/secret", servers[0])),
+            closed(&format!("/https:/{}/data/led/ruled", servers[3])),
+            closed(&format!("/root:/{}/data/led/ruled", servers[3])),
             believes,
         ]
         .concat();
@@ -114,6 +113,11 @@ fn site() -> Result<Arc<Site>> {
             hidden,
         })
     })
+}
+
+/// A rule that takes a path away from everybody.
+fn closed(path: &str) -> String {
+    format!("[[rule]]\nwho = \"anyone\"\npath = \"{path}\"\nmay_not = [\"all\"]\n")
 }
 
 fn robots_options(lab: &Lab) -> CrossloadOptions {
@@ -432,4 +436,50 @@ fn a_redirect_takes_no_credential_to_another_listed_host() {
     assert_eq!(std::fs::read(data.join("f")).expect("there"), SECRET);
     let stored = data.join("other").exists() || data.join("none").exists();
     assert!(!stored, "nothing is changed there");
+}
+
+#[test]
+fn rules_hold_where_a_redirect_leads_and_the_log_names_that_server() {
+    let test = "rules_hold_where_a_redirect_leads_and_the_log_names_that_server";
+    let Some(site) = available(test, site()) else { return };
+    let led = host(&site.robots.url(""));
+    for (from, direct) in [
+        (site.astray.url("/data/led"), site.robots.url("/data/led")),
+        (site.xrootd.root_url("/data/led"), site.robots.root_url("/data/led")),
+    ] {
+        let get = |place: &str, name: &str| site.get(&format!("/{place}/{name}"));
+        for place in [&direct, &from] {
+            assert_eq!(get(place, "f").expect(200).body, SECRET, "{place}");
+            let told = get(place, "ruled");
+            assert!(matches!(told.status, 401 | 403), "{place}: {}", told.text());
+            assert!(!told.text().contains("not for clients"), "{place}");
+        }
+        let told = get(&from, "ruled").text();
+        assert!(
+            told.starts_with("client authorize: ")
+                && told.contains(&format!("redirects to a path where the client may not do this: {led}")),
+            "{told}"
+        );
+        let told = site.lab.xrdcp(&[&site.root(&format!("{from}/ruled")), "-"]).said();
+        assert!(told.contains("[3010]") && told.contains("may not do this"), "{told}");
+        let down = site.lab.fresh("down");
+        let down = down.to_str().expect("plain");
+        site.lab
+            .xrdcp(&["-f", &site.root(&format!("{from}/f")), down])
+            .succeeded();
+        // Over both doors.
+        let named = host(&from);
+        let path = format!("/{}/{named}/data/led/f", from.split('/').next().expect("a scheme"));
+        until("the log names the server that sent the file", SOON, || {
+            let lines = requests(site.proxy.log());
+            let about = |method: &str| {
+                lines.iter().any(|line: &Value| {
+                    line["path"] == path.as_str()
+                        && line["method"] == method
+                        && line["upstream_redirected_to"] == led.as_str()
+                })
+            };
+            about("GET") && about("close")
+        });
+    }
 }
