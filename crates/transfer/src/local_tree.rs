@@ -3,8 +3,9 @@
 //! Two names may stand for one directory: by a link at another server, or because two exports show
 //! it. Nothing says so. Therefore what is to be replaced stays until its copy is complete, and is
 //! first given another name: if something of the source is missing then, it gets its own again.
+//! Object stores have no links and no other names: there, files are replaced one by one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use endpoint::{ExportPath, Store, is_missing};
@@ -12,7 +13,8 @@ use storage::{Kind, Overwrite, Replacing, Stat, TreeFailure};
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
 use crate::limits::{LOCAL_TREE_DEPTH_MAX, LOCAL_TREE_ENTRIES_MAX};
-use crate::local::{LocalCopy, at_source};
+use crate::local::LocalCopy;
+use crate::verify::blame_store;
 
 /// What is copied of a tree.
 #[derive(Clone)]
@@ -31,12 +33,15 @@ enum Target {
 
 impl LocalCopy {
     pub(crate) async fn whole_tree(&self, members: bool, replacing: Replacing) -> Result<Option<TreeFailure>> {
-        let all = members_of(&self.from, members).await?;
+        let all = members_of(&self.from, members, Side::Source).await?;
         self.check_apart(&all).await?;
         self.check_space(&all).await?;
         match self.target(replacing).await? {
-            Target::Nothing => self.fill(&all, &self.to.path, false).await,
-            Target::EmptyDirectory => self.fill(&all, &self.to.path, all[0].stat.is_directory()).await,
+            Target::Nothing => self.fill(&all, &self.to.path, &HashSet::new()).await,
+            Target::EmptyDirectory => {
+                let there = all[0].stat.is_directory().then(|| self.to.path.clone());
+                self.fill(&all, &self.to.path, &there.into_iter().collect()).await
+            }
             Target::Old => self.replace(all, members, replacing).await,
         }
     }
@@ -67,10 +72,10 @@ impl LocalCopy {
     async fn replace(&self, all: Vec<Member>, members: bool, replacing: Replacing) -> Result<Option<TreeFailure>> {
         let (store, to) = (&self.to.store, &self.to.path);
         if !store.renames() {
-            return self.replace_first(&all).await;
+            return self.replace_in_place(&all).await;
         }
         let beside = store.beside(to).await?;
-        let built = self.fill(&all, &beside.path, false).await;
+        let built = self.fill(&all, &beside.path, &HashSet::new()).await;
         if !matches!(built, Ok(None)) {
             discard(store, &beside.path).await;
             return built.map(|failed| failed.map(|failure| self.in_place(failure, &beside.path)));
@@ -84,13 +89,67 @@ impl LocalCopy {
         replaced.map(|_| None)
     }
 
-    /// Where nothing can be renamed, names stand for one object each, and the source is apart.
-    async fn replace_first(&self, all: &[Member]) -> Result<Option<TreeFailure>> {
-        let files: &dyn storage::Store = &*self.to.store;
-        match files.remove_tree(&self.to.path).await? {
-            Some(failure) => Err(failure.error),
-            None => self.fill(all, &self.to.path, false).await,
+    /// Where nothing can be renamed, names stand for one object each, and the source is apart. So
+    /// each file takes the place of the old one of its name, and what the copy does not have is
+    /// removed once it is complete: after a failure before, each old file is there, or its copy.
+    /// Only where a directory takes the place of a file, or a file that of a directory, the old one
+    /// is removed just before, when all else is copied.
+    async fn replace_in_place(&self, all: &[Member]) -> Result<Option<TreeFailure>> {
+        let to = &self.to.path;
+        let old = members_of(&self.to, true, Side::Destination).await?;
+        let kinds: HashMap<&LogicalPath, Kind> = old.iter().map(|old| (&old.path, old.stat.kind)).collect();
+        let new: HashMap<LogicalPath, Kind> = all
+            .iter()
+            .filter_map(|member| Some((self.target_of(member, to)?, member.stat.kind)))
+            .collect();
+        let clashes = |path: &LogicalPath| kinds.get(path).is_some_and(|kind| new.get(path) != Some(kind));
+        let is_late = |member: &Member| {
+            let target = self.target_of(member, to);
+            let mut above = std::iter::successors(target, LogicalPath::parent);
+            above.any(|path| clashes(&path))
+        };
+        let (late, early): (Vec<Member>, Vec<Member>) = all.iter().cloned().partition(is_late);
+        let there = old.iter().map(|old| old.path.clone()).filter(|path| !clashes(path));
+        let there = there.collect();
+        if let Some(failure) = self.fill(&early, to, &there).await? {
+            return Ok(Some(failure));
         }
+        let mut gone = HashSet::new();
+        for path in new.keys().filter(|path| clashes(path)) {
+            self.remove_old(path).await?;
+            gone.insert(path);
+        }
+        if let Some(failure) = self.fill(&late, to, &there).await? {
+            return Ok(Some(failure));
+        }
+        let mut failure = None;
+        for Member { path, .. } in old.iter().filter(|old| !new.contains_key(&old.path)) {
+            // With its directory.
+            let is_gone = path.parent().is_some_and(|parent| gone.contains(&parent));
+            if gone.insert(path) && !is_gone {
+                let error = self.remove_old(path).await.err();
+                let path = path.clone();
+                failure = failure.or(error.map(|error| TreeFailure { path, error }));
+            }
+        }
+        Ok(failure)
+    }
+
+    /// Removes something that was replaced, with everything in it.
+    async fn remove_old(&self, path: &LogicalPath) -> Result<()> {
+        let files: &dyn storage::Store = &*self.to.store;
+        match files.remove_tree(path).await {
+            Ok(None) => Ok(()),
+            Ok(Some(failure)) => Err(self.with_client_path(failure.error)),
+            // A directory of an object store ends with what is in it.
+            Err(error) if is_missing(&error) => Ok(()),
+            Err(error) => Err(self.with_client_path(error)),
+        }
+    }
+
+    /// The new name of something that is copied to `to`.
+    fn target_of(&self, member: &Member, to: &LogicalPath) -> Option<LogicalPath> {
+        Some(member.path.below(&self.from.path)?.under(to))
     }
 
     /// A failure in the copy that was removed, as one of the name that it was for.
@@ -103,19 +162,25 @@ impl LocalCopy {
         }
     }
 
-    /// Copies everything to `to` and below. The top may be there.
-    async fn fill(&self, all: &[Member], to: &LogicalPath, has_top: bool) -> Result<Option<TreeFailure>> {
+    /// Copies everything to `to` and below. What is `there` has the same kind: directories stay,
+    /// and files are replaced.
+    async fn fill(
+        &self,
+        all: &[Member],
+        to: &LogicalPath,
+        there: &HashSet<LogicalPath>,
+    ) -> Result<Option<TreeFailure>> {
         let mut failure: Option<TreeFailure> = None;
         for member in all {
-            let below = member.path.below(&self.from.path);
-            let Some(path) = below.map(|below| below.under(to)) else {
+            let Some(path) = self.target_of(member, to) else {
                 continue;
             };
             let is_top = path == *to;
-            let done = match member.stat.kind {
-                Kind::Directory if is_top && has_top => Ok(()),
-                Kind::Directory => self.to.store.make_directory(&path, false).await,
-                Kind::File => self.one(&member.path, &path, Overwrite::Refuse).await,
+            let done = match (member.stat.kind, there.contains(&path)) {
+                (Kind::Directory, true) => Ok(()),
+                (Kind::Directory, false) => self.to.store.make_directory(&path, false).await,
+                (Kind::File, true) => self.one(&member.path, &path, Overwrite::Allow).await,
+                (Kind::File, false) => self.one(&member.path, &path, Overwrite::Refuse).await,
             };
             match done {
                 Ok(()) => {}
@@ -161,9 +226,10 @@ impl LocalCopy {
 }
 
 /// Everything to copy, directories before what is in them.
-async fn members_of(from: &ExportPath, members: bool) -> Result<Vec<Member>> {
+async fn members_of(from: &ExportPath, members: bool, side: Side) -> Result<Vec<Member>> {
+    let blame = |error, path: &LogicalPath| blame_store(error, side).with_subject(path);
     let top = from.store.stat(&from.path).await;
-    let top = top.map_err(|error| at_source(error, &from.path))?;
+    let top = top.map_err(|error| blame(error, &from.path))?;
     let goes_in = members && top.is_directory();
     let mut all = vec![Member {
         path: from.path.clone(),
@@ -175,7 +241,7 @@ async fn members_of(from: &ExportPath, members: bool) -> Result<Vec<Member>> {
         if member.stat.is_directory() {
             let path = member.path.clone();
             let found = list(from, &path, all.len()).await;
-            all.extend(found.map_err(|error| at_source(error, &path))?);
+            all.extend(found.map_err(|error| blame(error, &path))?);
         }
     }
     Ok(all)
@@ -213,7 +279,7 @@ async fn check_whole(from: &ExportPath, members: bool, copied: &[Member]) -> Res
     if let Some(fresh) = fresh.filter(|_| !copied[0].stat.is_directory()) {
         fresh.stat(&from.path).await?;
     }
-    let now = match members_of(from, members).await {
+    let now = match members_of(from, members, Side::Source).await {
         Err(error) if is_missing(&error) => Vec::new(),
         now => now?,
     };

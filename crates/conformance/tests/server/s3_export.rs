@@ -272,6 +272,60 @@ fn a_copy_within_a_bucket_is_made_by_the_storage() {
     }
 }
 
+/// Nothing of the old directory is lost before all files of the new one are there.
+#[test]
+fn a_copy_over_a_directory_keeps_what_it_has_not_replaced() {
+    let test = "a_copy_over_a_directory_keeps_what_it_has_not_replaced";
+    let Some(site) = available(test, site()) else { return };
+    let (lab, bucket) = (&site.lab, site.versitygw.bucket());
+    let clear = bucket.host(false);
+    let port = clear.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let relay = Relay::start(([127, 0, 0, 1], port.expect("a port")).into()).expect("a relay");
+    let tls_host = format!("https://{}", bucket.host(true));
+    let relayed = format!("http://localhost:{}", relay.address().port());
+    let mut options = lab.options("over");
+    options.exports.clear();
+    options.more = export("over", bucket, "over", &site.secret).replace(&tls_host, &relayed);
+    let node = lab.crossload(options).expect("a node");
+    let url = |name: &str| node.url(&format!("/over/{name}"));
+    let copy = || lab.request("COPY", &url("new"), &[&format!("Destination: {}", url("old"))]);
+    for name in [
+        "new/a",
+        "new/b",
+        "new/d/c",
+        "new/f/below",
+        "old/b",
+        "old/gone/x",
+        "old/d/e",
+        "old/f",
+    ] {
+        bucket.store(&format!("over/{name}"), name.as_bytes()).expect("stored");
+    }
+    relay.set_fault(Fault::DieAt("GET /bucket/over/new/d/c"), usize::MAX);
+    let torn = copy();
+    assert!(
+        torn.status == 207 || torn.status >= 500,
+        "{}: {}",
+        torn.status,
+        torn.text()
+    );
+    assert!(relay.struck() > 0, "{}", torn.text());
+    relay.heal();
+    for name in ["old/gone/x", "old/d/e", "old/f"] {
+        let kept = bucket.read(&format!("over/{name}")).unwrap_or_default();
+        assert_eq!(kept, name.as_bytes(), "{name}");
+    }
+    assert!(bucket.read("over/old/b").is_ok());
+    copy().expect(204);
+    for name in ["a", "b", "d/c", "f/below"] {
+        let copied = bucket.read(&format!("over/old/{name}")).unwrap_or_default();
+        assert_eq!(copied, format!("new/{name}").as_bytes());
+    }
+    for name in ["gone/x", "gone", "d/e"] {
+        lab.curl(&[&url(&format!("old/{name}"))]).expect(404);
+    }
+}
+
 /// Directories are prefixes and marks; what objects cannot do is refused in words at both doors.
 #[test]
 fn directories_are_prefixes_and_names_stay() {
