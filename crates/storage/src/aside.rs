@@ -1,6 +1,17 @@
 //! Names for what is replaced, or is to replace something, where the back end hides nothing.
 
+use std::any::Any;
+use std::sync::Arc;
+
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
+
+/// A name for what is to replace something.
+pub struct Beside {
+    /// The name.
+    pub path: LogicalPath,
+    /// Ends with the work.
+    pub held: Option<Arc<dyn Any + Send + Sync>>,
+}
 
 /// Begins the name of what has been replaced, until it is removed.
 pub const REPLACED: &str = ".replaced-";

@@ -10,6 +10,7 @@ use types::{Checksum, LogicalPath, Result, Unlisted};
 use crate::api::{
     Entry, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage,
 };
+use crate::aside::Beside;
 use crate::blocking_handle::{BlockingReader, BlockingWriter, keeping};
 use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::LinkUse;
@@ -132,6 +133,7 @@ impl Store for BlockingStore {
         // These make the new name durable.
         run_commit: rename(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> bool;
         run_commit: copy(from: &LogicalPath, to: &LogicalPath; overwrite: Overwrite) -> Stat;
+        run_commit: beside(path: &LogicalPath) -> Beside;
     }
 
     fn acting_for(&self, owner: Option<Arc<dyn FindOwner>>) -> Arc<dyn Store> {

@@ -31,7 +31,7 @@ pub use api::{
     CommitFacts, Entry, FileReader, Kind, Listing, OldFile, Overwrite, Patience, Replacing, Space, Stat, Storage,
     TreeFailure, Upload, UploadOptions, VoUsage,
 };
-pub use aside::{COPIED, REPLACED, name_aside};
+pub use aside::{Beside, COPIED, REPLACED, name_aside};
 pub use blocking_handle::{BlockingReader, BlockingWriter, SystemFile};
 pub use blocking_store::BlockingStore;
 pub use faulty::{Effect, Fault, Faulty, Latch, Operation};
@@ -41,4 +41,4 @@ pub use links::{LinkChecker, LinkUse, refused_behind_link};
 pub use memory::Memory;
 pub use owner::{ClientCredential, ClientName, ClientToken, LocalUser, Owner};
 pub use posix::{Cleaned, DeadLinks, HIDDEN_DIRECTORY, Posix, PosixOptions, SecretFiles, VoQuota, can_act_as};
-pub use store::{Answer, Beside, ChangeProperties, Check, DirectoryReader, FindOwner, Held, Store};
+pub use store::{Answer, ChangeProperties, Check, DirectoryReader, FindOwner, Held, Store};

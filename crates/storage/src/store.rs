@@ -9,7 +9,7 @@ use std::time::Duration;
 use types::{Checksum, ChecksumAlgorithm, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 
 use crate::api::{Entry, Overwrite, Replacing, Space, Stat, TreeFailure, UploadOptions, VoUsage};
-use crate::aside::{COPIED, name_aside};
+use crate::aside::{Beside, COPIED, name_aside};
 use crate::fault::fault;
 use crate::handle::{ReadHandle, WriteHandle};
 use crate::links::{LinkChecker, LinkUse};
@@ -23,14 +23,6 @@ pub type Held = Arc<dyn Any + Send + Sync>;
 
 /// The last question before something is replaced: see [`Store::replace`].
 pub type Check<'a> = Answer<'a, ()>;
-
-/// A name for what is to replace something: see [`Store::beside`].
-pub struct Beside {
-    /// The name.
-    pub path: LogicalPath,
-    /// Ends with the work.
-    pub held: Option<Held>,
-}
 
 /// Computes new dead properties: see [`Store::change_dead_properties`].
 pub type ChangeProperties = Box<dyn Fn(&[u8]) -> Result<Vec<u8>> + Send>;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
+use crate::aside::{Beside, COPIED, name_aside};
 use crate::links::LinkUse;
 use crate::owner::Owner;
 
@@ -104,6 +105,16 @@ pub trait Storage: Send + Sync + 'static {
     /// quota; as [`Storage::remove_tree`] for what is replaced.
     fn copy_tree(&self, _from: &LogicalPath, to: &LogicalPath, _members: bool, _replacing: Replacing) -> Result<bool> {
         Err(not_offered(to))
+    }
+
+    /// A new name beside another one, for a copy that is to replace it. If the server dies, the
+    /// next start removes what has it.
+    ///
+    /// # Errors
+    /// `read_only`; `storage_failed`.
+    fn beside(&self, path: &LogicalPath) -> Result<Beside> {
+        let path = name_aside(path, COPIED)?;
+        Ok(Beside { path, held: None })
     }
 
     /// Renames a file or directory over another name, which may be a directory and is then removed.

@@ -6,6 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use rustix::fs;
 use rustix::io::Errno;
+use types::{Error, ErrorCode, LogicalPath, Phase, Result};
+
+use crate::fault::fault;
 
 /// File system and inode.
 type Key = (u64, u64);
@@ -69,6 +72,19 @@ impl GroupSync {
         self.news.notify_all();
         result
     }
+}
+
+/// Makes a change of names durable. A failure says that the change itself has been made.
+pub(super) fn sync_names(group: &GroupSync, directory: impl AsFd, path: &LogicalPath) -> Result<()> {
+    group.sync(directory).map_err(|errno| name_not_durable(errno, path))
+}
+
+pub(super) fn name_not_durable(errno: Errno, path: &LogicalPath) -> Error {
+    let why = "the file is complete and in its place, but its name may not survive a power failure";
+    fault(ErrorCode::StorageFailed, Phase::Commit)
+        .with_detail(why)
+        .with_subject(path)
+        .with_private(errno)
 }
 
 #[cfg(test)]

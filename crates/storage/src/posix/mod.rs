@@ -3,6 +3,7 @@
 mod accounts;
 mod attributes;
 mod begin;
+mod beside;
 mod checksum_attributes;
 mod checksum_cache;
 mod dead_links;
@@ -38,6 +39,7 @@ use types::{Checksum, Error, ErrorCode, LogicalPath, Phase, Result, Unlisted};
 use crate::api::{
     FileReader, Listing, Overwrite, Replacing, Space, Stat, Storage, TreeFailure, Upload, UploadOptions, VoUsage,
 };
+use crate::aside::Beside;
 use crate::fault::{about, fault, from_errno, root_keeps_mode};
 use crate::links::LinkUse;
 use crate::name_in::NameIn;
@@ -46,7 +48,7 @@ use accounts::Accounts;
 pub use accounts::VoQuota;
 use checksum_cache::ChecksumCache;
 pub use dead_links::DeadLinks;
-use group_sync::GroupSync;
+use group_sync::{GroupSync, name_not_durable, sync_names};
 use identity::Acting;
 pub use identity::can_act_as;
 use late_close::LateClose;
@@ -256,19 +258,6 @@ fn make_durable_directory(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     fs::fsync(parent)
 }
 
-/// Makes a change of names durable. A failure says that the change itself has been made.
-fn sync_names(group: &GroupSync, directory: impl AsFd, path: &LogicalPath) -> Result<()> {
-    group.sync(directory).map_err(|errno| name_not_durable(errno, path))
-}
-
-fn name_not_durable(errno: Errno, path: &LogicalPath) -> Error {
-    let why = "the file is complete and in its place, but its name may not survive a power failure";
-    fault(ErrorCode::StorageFailed, Phase::Commit)
-        .with_detail(why)
-        .with_subject(path)
-        .with_private(errno)
-}
-
 impl Storage for Posix {
     fn acting_for(&self, owner: &Owner) -> Option<Arc<dyn Storage>> {
         let owner = owner.clone();
@@ -361,6 +350,10 @@ impl Storage for Posix {
 
     fn copy_tree(&self, from: &LogicalPath, to: &LogicalPath, members: bool, replacing: Replacing) -> Result<bool> {
         tree::copy(self, from, to, members, replacing)
+    }
+
+    fn beside(&self, path: &LogicalPath) -> Result<Beside> {
+        beside::name(self, path)
     }
 
     fn move_over(&self, from: &LogicalPath, to: &LogicalPath, replacing: Replacing) -> Result<bool> {

@@ -4,7 +4,8 @@
 //! `lock`. If the lock can be taken, the server is dead, and everything in its directory is
 //! removed, including trees that it was removing or creating. Parts of local users belong to them
 //! and are in a separate subdirectory. A part that has to be elsewhere, on another file system
-//! below the same export, is first recorded in a journal entry here, so that it is found too.
+//! below the same export, is first recorded in a journal entry here, so that it is found too. So is
+//! the name of a copy that is to replace something.
 
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
@@ -21,6 +22,7 @@ use super::identity::Acting;
 use super::is_directory;
 use super::resolve::{HIDDEN_DIRECTORY, Root, beside_name, is_part_beside};
 use super::tree::unlink_tree;
+use crate::aside::COPIED;
 use crate::fault::from_errno;
 
 const LOCK: &str = "lock";
@@ -282,6 +284,13 @@ impl Instance {
         Ok(())
     }
 
+    /// Records that a copy is about to be made in `directory`, under a name that begins with
+    /// [`COPIED`]. Returns the entry, for [`Instance::forget_elsewhere`].
+    pub(crate) fn note_copy(&self, directory: &LogicalPath, name: &str) -> Result<String, Errno> {
+        let id = fresh_id();
+        self.note_elsewhere(&id, directory, name).map(|()| id)
+    }
+
     /// Records that the part `part_name` is about to be created in `directory`.
     fn note_elsewhere(&self, id: &str, directory: &LogicalPath, part_name: &str) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -299,7 +308,7 @@ impl Instance {
         fs::fsync(&self.directory)
     }
 
-    fn forget_elsewhere(&self, id: &str) {
+    pub(crate) fn forget_elsewhere(&self, id: &str) {
         // A stale entry names a part that is gone; start-up ignores it.
         let _ = fs::unlinkat(&self.directory, format!("{id}{JOURNAL_SUFFIX}"), AtFlags::empty());
     }
@@ -396,6 +405,11 @@ fn gone_is_fine(removed: Result<(), Errno>) -> Result<(), Errno> {
     }
 }
 
+/// Whether the server has noted such a name before something got it.
+fn is_noted(name: &str) -> bool {
+    is_part_beside(name) || name.starts_with(COPIED)
+}
+
 /// Removes the part that a journal entry names; returns whether there was one. An unreadable entry
 /// was cut short by the crash, before its part was created. If the part exists and cannot be
 /// removed, that is an error, so that the entry is kept.
@@ -407,7 +421,7 @@ fn remove_elsewhere(root: &Root, directory: BorrowedFd<'_>, entry: &str) -> Resu
     if File::from(file).take(limit).read_to_string(&mut text).is_err() {
         return Ok(false);
     }
-    let Some((place, part_name)) = text.rsplit_once('\n').filter(|(_, name)| is_part_beside(name)) else {
+    let Some((place, part_name)) = text.rsplit_once('\n').filter(|(_, name)| is_noted(name)) else {
         return Ok(false);
     };
     let Ok(place) = LogicalPath::parse(place) else {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use storage::{LocalUser, Overwrite, Owner, Posix, PosixOptions, Replacing, Storage, can_act_as};
 use types::ErrorCode;
 
-use crate::support::{code, options, path, posix, put, quick_directory, size};
+use crate::support::{code, options, parts_in, path, posix, put, quick_directory, size};
 
 /// Hidden trees left in an export.
 fn hidden_trees(export: &Path) -> Vec<String> {
@@ -193,6 +193,59 @@ fn the_next_start_finishes_what_a_dead_server_was_removing() {
     assert_eq!((cleaned.instances, cleaned.parts, cleaned.failed), (1, 3, 0));
     assert!(!dead.exists());
     assert_eq!(fs::read_dir(directory.path().join("d")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_copy_that_was_to_replace_something_is_not_left() {
+    let directory = quick_directory();
+    let store = posix(directory.path());
+    put(&store, "/d/f", b"old", Overwrite::Allow).unwrap();
+    let left = || {
+        let names = fs::read_dir(directory.path().join("d")).unwrap();
+        names.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    let begin = || {
+        let beside = store.beside(&path("/d/f")).unwrap();
+        assert_eq!(beside.path.parent(), Some(path("/d")));
+        store.make_directory(&beside.path, false).unwrap();
+        put(
+            &store,
+            beside.path.join("new").unwrap().as_str(),
+            b"new",
+            Overwrite::Allow,
+        )
+        .unwrap();
+        beside
+    };
+    // Given up.
+    drop(begin());
+    assert_eq!(left(), ["f"]);
+    // As a server leaves it that is killed: with its notes, and without their lock.
+    let beside = begin();
+    let uploads = directory.path().join(".crossload/uploads");
+    let own = fs::read_dir(&uploads).unwrap().next().unwrap().unwrap().path();
+    let dead = uploads.join("dead");
+    fs::create_dir(&dead).unwrap();
+    for entry in fs::read_dir(own).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name() != "lock" {
+            fs::copy(entry.path(), dead.join(entry.file_name())).unwrap();
+        }
+    }
+    let cleaned = posix(directory.path()).cleaned();
+    assert_eq!((cleaned.instances, cleaned.parts, cleaned.failed), (1, 1, 0));
+    assert_eq!(left(), ["f"]);
+    drop(beside);
+    // Complete: nothing is noted any more.
+    let beside = begin();
+    store.move_over(&beside.path, &path("/d/f"), Replacing::Single).unwrap();
+    drop(beside);
+    assert_eq!((left(), parts_in(directory.path())), (vec!["f".into()], 0));
+    let notes = || {
+        fs::read_dir(&uploads)
+            .unwrap()
+            .flat_map(|own| fs::read_dir(own.unwrap().path()).unwrap())
+    };
+    assert!(notes().all(|note| note.unwrap().file_name() == "lock"));
 }
 
 #[test]
