@@ -4,13 +4,13 @@
 use http_wire::{RequestHead, Validators, Verdict};
 use policy::{Explanation, Operation};
 use storage::Stat;
-use types::{ErrorCode, LogicalPath, Result};
+use types::{Error, ErrorCode, LogicalPath, Result};
 
 use crate::exchange::FileExchange;
 use endpoint::clock::unix_s;
 use endpoint::{
     ExportPath, Found, Granted, LinkLimit, LockHolder, LockKeys, PathTarget, Permit, Requester, allow_by_capability,
-    refusal,
+    is_missing, refusal,
 };
 
 impl FileExchange<'_, '_> {
@@ -161,6 +161,22 @@ impl FileExchange<'_, '_> {
             holder: LockHolder::of(&self.http.credential),
             tokens: self.submitted.clone(),
         }
+    }
+}
+
+/// Refuses a name in a directory that is missing (RFC 4918 §9.8.5, §9.9.4). Stores of this machine
+/// do so by themselves; other servers may make the directory, and object stores always do.
+pub(crate) async fn check_directory(to: &ExportPath, path: &LogicalPath) -> Result<()> {
+    let parent = to.path.parent().filter(|parent| !parent.is_root());
+    let Some(parent) = parent.filter(|_| to.store.has_upstream()) else {
+        return Ok(());
+    };
+    match to.store.stat(&parent).await {
+        Err(error) if is_missing(&error) => {
+            Err(Error::new(ErrorCode::ParentMissing, error.side(), error.phase()).with_subject(path))
+        }
+        // A server may not let us look at directories.
+        _ => Ok(()),
     }
 }
 

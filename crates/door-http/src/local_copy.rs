@@ -11,7 +11,7 @@ use storage::{Overwrite, Replacing, Stat};
 use transfer::Order;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use crate::access::check_conditions;
+use crate::access::{check_conditions, check_directory};
 use crate::collections;
 use crate::exchange::FileExchange;
 use crate::rename::about_target;
@@ -117,6 +117,7 @@ impl LocalCopy {
             .begin_changes(head, &[PathChange::new(to, &self.to, Change::Store)])
             .await?;
         self.check(replaces.is_some() && !copy.overwrite)?;
+        self.check_directory(copy, to, replaces.is_some()).await?;
         // A file that appeared there since was not checked.
         let overwrite = if copy.overwrite && replaces.is_some() {
             Overwrite::Allow
@@ -168,6 +169,7 @@ impl LocalCopy {
         let changing = exchange
             .begin_changes(head, &[PathChange::new(to, &self.to, change)])
             .await?;
+        self.check_directory(copy, to, target.exists()).await?;
         collections::share(exchange, &self.from)?;
         let share = collections::share(exchange, &self.to)?;
         let copied = match ends.in_store() {
@@ -203,6 +205,15 @@ impl LocalCopy {
         match exists {
             true => collections::replacing(exchange, to, &self.to),
             false => Ok(Replacing::Nothing),
+        }
+    }
+
+    /// Refuses a new name in a directory that is missing. A third-party copy may make it.
+    async fn check_directory(&self, copy: &CopyRequest, to: &ExportPath, exists: bool) -> Result<()> {
+        let is_beside = self.to.parent() == self.from.parent();
+        match exists || is_beside || copy.is_third_party {
+            true => Ok(()),
+            false => check_directory(to, &self.to).await,
         }
     }
 

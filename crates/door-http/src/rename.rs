@@ -6,7 +6,7 @@ use policy::Operation;
 use storage::{Overwrite, Replacing};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
-use crate::access::check_conditions;
+use crate::access::{check_conditions, check_directory};
 use crate::authority::is_ours;
 use crate::collections;
 use crate::exchange::FileExchange;
@@ -54,6 +54,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     ];
     let changing = exchange.begin_changes(head, &changes).await?;
     check_target(&export_path, &new, &path, &target, there.exists() && !may_replace)?;
+    // The directory of the old name is there.
+    if !there.exists() && target.parent() != path.parent() {
+        check_directory(&new, &target).await?;
+    }
     if let Some(replacing) = replacing {
         return over(exchange, changing, &export_path, &new, &target, replacing).await;
     }

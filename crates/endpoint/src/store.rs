@@ -133,6 +133,12 @@ impl Store {
         }
     }
 
+    /// Whether another server has the files, and this one passes requests on.
+    #[must_use]
+    pub fn has_upstream(&self) -> bool {
+        self.upstream.is_some()
+    }
+
     /// What another server is shown of clients, if it has the files.
     pub(crate) fn upstream(&self) -> Option<&dyn UpstreamIdentity> {
         self.upstream.as_deref()

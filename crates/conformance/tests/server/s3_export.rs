@@ -269,6 +269,8 @@ fn a_copy_within_a_bucket_is_made_by_the_storage() {
         copy("from", "to", &[]).expect(204);
         assert_eq!(stored("to"), b"newer", "{export}");
         copy("to", "from/below", &[]).expect(409);
+        copy("to", "none/below", &[]).expect(409);
+        assert!(stored("none/below").is_empty(), "{export}");
     }
 }
 

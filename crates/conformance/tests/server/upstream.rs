@@ -278,6 +278,11 @@ fn files_are_copied_within_and_between_exports_of_every_server() {
         copy(&url("copy/from"), &url("copy/to"), &["Overwrite: F"]).expect(412);
         copy(&url("copy/from"), &url("copy/from"), &[]).expect(403);
         copy(&url("copy/none"), &url("copy/to"), &[]).expect(404);
+        // No directory is made for it (RFC 4918 §9.8.5).
+        copy(&url("copy/from"), &url("copy/none/to"), &[]).expect(409);
+        let to = format!("Destination: {}", url("copy/none/to"));
+        lab.request("MOVE", &url("copy/to"), &[&to]).expect(409);
+        assert!(!place.file("copy/none").exists(), "{export}");
         copy(&url("copy/from"), &local("copied"), &[]).expect(201);
         copy(&local("copied"), &url("copy/to"), &[]).expect(204);
         place.demand("copy/to", &content);
@@ -288,6 +293,7 @@ fn files_are_copied_within_and_between_exports_of_every_server() {
         assert!(lab.curl(&[&local("xrdcp")]).expect(200).body == content, "{export}");
         if place.lists {
             lab.upload(&url("copy/deep/er"), b"deep", &[]).expect(201);
+            copy(&url("copy/deep"), &url("copy/none/dir"), &[]).expect(409);
             copy(&url("copy"), &url("copy2"), &[]).expect(201);
             place.demand("copy2/from", &content);
             place.demand("copy2/deep/er", b"deep");
