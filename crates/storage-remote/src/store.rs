@@ -413,7 +413,13 @@ impl Store for RemoteStore {
     }
 
     fn copy<'a>(&'a self, from: &'a LogicalPath, to: &'a LogicalPath, overwrite: Overwrite) -> Answer<'a, Stat> {
-        Box::pin(async move { self.for_client().await?.copy_within(from, to, overwrite).await })
+        Box::pin(async move {
+            // Only object stores copy by themselves, all others need not be asked.
+            match self.upstream.is_object_store() {
+                true => self.for_client().await?.copy_within(from, to, overwrite).await,
+                false => Err(refused(ErrorCode::NotImplemented, to)),
+            }
+        })
     }
 
     fn remove_tree<'a>(&'a self, path: &'a LogicalPath) -> Answer<'a, Option<TreeFailure>> {

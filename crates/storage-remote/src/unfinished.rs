@@ -13,6 +13,9 @@ use crate::limits::SETTLE_INTERVAL;
 use crate::store::RemoteStore;
 use crate::upstream::Upstream;
 
+/// The place of all changes: each export has a journal of its own.
+const OWN_PLACE: &str = "";
+
 /// A change that is noted. Dropped before its end, it is taken up by a later request.
 pub(crate) struct Note {
     journal: Arc<Journal>,
@@ -94,7 +97,7 @@ impl RemoteStore {
     pub async fn settle(&self) {
         let Some(journal) = &self.upstream.journal else { return };
         let _turn = self.upstream.settling.lock().await;
-        if !journal.is_due(&self.upstream.root().to_string(), SETTLE_INTERVAL) {
+        if !journal.is_due(OWN_PLACE, SETTLE_INTERVAL) {
             return;
         }
         for entry in journal.left() {

@@ -397,6 +397,17 @@ async fn a_server_that_cannot_copy_is_told_from_one_that_may_not() {
     }
 }
 
+/// Neither is its client's credential looked for.
+#[tokio::test]
+async fn a_server_that_cannot_copy_is_not_asked_to() {
+    let root = Location::parse("root://localhost:1//data").unwrap();
+    let upstream = Upstream::new(client(), root, Identity::Client);
+    let store = RemoteStore::new(upstream.clone());
+    let copied = Store::copy(&store, &path(), &path(), Overwrite::Refuse).await;
+    assert_eq!(copied.unwrap_err().code(), ErrorCode::NotImplemented);
+    assert_eq!(upstream.counts().requests.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn no_object_is_stored_below_another_one() {
     let server = Objects::default();
