@@ -8,8 +8,8 @@ use crate::digest::{digest_value, repr_digest_value, want_digest_value, want_rep
 use crate::head::Method;
 use crate::headers::{is_token, push_field};
 use crate::names::{
-    AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION, DIGEST,
-    EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OC_MTIME, OVERWRITE, RANGE,
+    AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_MD5, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION,
+    DIGEST, EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OC_MTIME, OVERWRITE, RANGE,
     REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX,
     TRANSFER_STATUS, USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
     X_NO_DELEGATE,
@@ -195,6 +195,12 @@ impl RequestBuilder {
     #[must_use]
     pub fn digest(self, checksum: &Checksum) -> Self {
         self.field(DIGEST, &digest_value(checksum))
+    }
+
+    /// Declares the MD5 of the body in the form that object stores compare (RFC 1864).
+    #[must_use]
+    pub fn content_md5(self, md5: &Checksum) -> Self {
+        self.field(CONTENT_MD5, &md5.to_base64())
     }
 
     /// Length of the body, in bytes.

@@ -75,8 +75,25 @@ impl Client {
     /// # Errors
     /// The server's refusal; `peer_exists` when the file exists and must not be replaced.
     pub(crate) async fn put(&self, file: &Resource, options: &PutOptions) -> Result<Outlet> {
-        let headers = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, true);
-        let without_waiting = |request: RequestBuilder, hop: &Hop<'_>| put_headers(request, hop, options, false);
+        let md5 = file.md5_to_send(options);
+        match self.put_with(file, options, md5).await {
+            // A server may want the header to be signed, too.
+            Err(error) if md5.is_some() && matches!(error.peer_status(), Some(PeerStatus::Http(400 | 403))) => {
+                self.put_with(file, options, None).await
+            }
+            asked => asked,
+        }
+    }
+
+    /// The same with this MD5, in the form of object stores.
+    async fn put_with(&self, file: &Resource, options: &PutOptions, md5: Option<&Checksum>) -> Result<Outlet> {
+        let with_md5 = |request: RequestBuilder| match md5 {
+            Some(md5) => request.content_md5(md5),
+            None => request,
+        };
+        let headers = |request: RequestBuilder, hop: &Hop<'_>| put_headers(with_md5(request), hop, options, true);
+        let without_waiting =
+            |request: RequestBuilder, hop: &Hop<'_>| put_headers(with_md5(request), hop, options, false);
         let is_empty = options.size_bytes == Some(0);
         file.check_signed_put(options.size_bytes)?;
         if !options.overwrite && !options.is_absent && file.signature().is_none() {
@@ -139,7 +156,7 @@ fn put_headers(request: RequestBuilder, hop: &Hop<'_>, options: &PutOptions, wai
     };
     // Other servers than those of S3 do not know CRC-64/NVME.
     let is_known = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
-    for checksum in options.declared.iter().filter(is_known) {
+    if let Some(checksum) = options.declared.iter().find(is_known) {
         request = request.digest(checksum).repr_digest(checksum);
     }
     if !options.overwrite {

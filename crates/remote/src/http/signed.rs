@@ -7,11 +7,14 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http_wire::{Method, RequestBuilder};
-use types::{ByteRange, ErrorCode, Phase, Result, Side, UrlSignature, decode_percent};
+use types::{
+    ByteRange, Checksum, ChecksumAlgorithm, ErrorCode, Phase, Result, Side, Signer, UrlSignature, decode_percent,
+};
 
 use super::client::Client;
 use super::content::Known;
 use super::exchange::{Ask, Body, Hop};
+use crate::options::PutOptions;
 use crate::resource::{Facts, Resource};
 
 /// Shorter values of a query are no secrets, and may stand in a sentence by chance.
@@ -50,6 +53,19 @@ impl Resource {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The MD5 that goes along with an upload, if it is known: the server then refuses a body that
+    /// breaks off or was damaged. The signatures of version 2 of Amazon and those of Google may
+    /// cover the header.
+    pub(super) fn md5_to_send<'o>(&self, options: &'o PutOptions) -> Option<&'o Checksum> {
+        let takes_header = match self.signature()?.signer {
+            Signer::Aws => self.location.query()?.contains("X-Amz-Algorithm="),
+            Signer::Azure => true,
+            Signer::Google => false,
+        };
+        let mut md5 = options.declared.iter().filter(|_| takes_header);
+        md5.find(|checksum| checksum.algorithm() == ChecksumAlgorithm::Md5)
     }
 
     /// Whether a refusal means that the signature has expired: by its words, or by our clock.

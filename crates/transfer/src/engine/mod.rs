@@ -281,8 +281,8 @@ impl Copy<'_> {
         }
     }
 
-    /// The checksums to declare to the sink: the one that the client expects, or those of the
-    /// source.
+    /// The checksums to declare to the sink: the one that the client expects, or the first of the
+    /// source, and its MD5, which object stores compare.
     fn declared(&self, told: &[Checksum]) -> Vec<Checksum> {
         match &self.order.expected {
             Some(expected) => vec![expected.clone()],
@@ -290,7 +290,10 @@ impl Copy<'_> {
                 // One that only object stores know is declared if there is no other.
                 let is_common = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
                 let common = told.iter().find(is_common);
-                common.or(told.first()).into_iter().cloned().collect()
+                let first = common.or(told.first());
+                let md5 = told.iter().find(|sum| sum.algorithm() == ChecksumAlgorithm::Md5);
+                let md5 = md5.filter(|md5| first != Some(md5));
+                first.into_iter().chain(md5).cloned().collect()
             }
         }
     }
