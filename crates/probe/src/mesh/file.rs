@@ -171,7 +171,11 @@ fn note(faults: &mut Vec<Fault>, table: Option<Table<'_>>, found: Vec<(&'static 
     for (key, words) in found {
         let offset = table.get(key).map_or(offset, |value| value.span().start);
         let words = format!("{key}: {words}");
-        faults.push(Fault { offset, words });
+        faults.push(Fault {
+            offset,
+            key: key.to_owned(),
+            words,
+        });
     }
 }
 
