@@ -330,7 +330,7 @@ Exit code: 0 all passed, 1 something failed, 2 something was skipped,
 pub(super) const MESH: &str = "\
 Examples:
   # A file of endpoints to begin with
-  crossload mesh --init > mesh.toml
+  crossload mesh --init
 
   # What would be tried
   crossload mesh mesh.toml --dry-run

@@ -220,7 +220,7 @@ fn conclude(options: &MeshOptions, results: &Run) -> Result<(), Failure> {
     keep(&options.results, results)
 }
 
-/// Saves the results and adds them to the history, as far as the options say.
+/// Saves the results, and adds them to the history, if the options say so.
 fn keep(options: &ResultOptions, results: &Run) -> Result<(), Failure> {
     if let Some(path) = &options.save {
         save(path, results).map_err(|cause| Failure::system(path.display(), &cause))?;
