@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Largest file with a run that is read, in bytes.
 pub const RUN_BYTES_MAX: u64 = 256 << 20;
+/// Faults that are listed on a terminal.
+pub const FAULTS_SHOWN: usize = 20;
 /// Kinds of failures that the terminal shows; a page shows all.
 pub const GROUPS_SHOWN: usize = 35;
 /// Partners and ways to copy that are named for one kind of failure.

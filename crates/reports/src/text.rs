@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use history::{Cell, Outcome};
 
 use crate::group::{Common, Group};
-use crate::limits::{GROUPS_SHOWN, MEMBERS_SHOWN, PLANES_SHOWN, WORDS_SHOWN};
+use crate::limits::{FAULTS_SHOWN, GROUPS_SHOWN, MEMBERS_SHOWN, PLANES_SHOWN, WORDS_SHOWN};
 use crate::view::{Pair, Plane, Tally, View};
 use crate::words::{counted, cut, duration, first_words, moment, rate, visible};
 use grid::{Grid, Paint, Shown};
@@ -45,6 +45,7 @@ pub fn write(view: &View<'_>, terminal: Terminal) -> String {
         matrices(&mut out, view, terminal);
     }
     legend(&mut out, view);
+    faults(&mut out, view);
     failures(&mut out, view, terminal);
     skipped(&mut out, view, terminal);
     out
@@ -225,6 +226,19 @@ fn legend(out: &mut String, view: &View<'_>) {
         out.push_str("Rows are sources, columns are destinations.\n");
     }
     let _ = writeln!(out, "{}", entries.join(", "));
+}
+
+fn faults(out: &mut String, view: &View<'_>) {
+    if !view.faults.is_empty() {
+        out.push_str("\nAt fault:\n");
+    }
+    for fault in view.faults.iter().take(FAULTS_SHOWN) {
+        let _ = writeln!(out, "    {}", visible(fault));
+    }
+    let left = view.faults.len().saturating_sub(FAULTS_SHOWN);
+    if left > 0 {
+        let _ = writeln!(out, "    and {}", counted(left as u64, "more fault"));
+    }
 }
 
 fn failures(out: &mut String, view: &View<'_>, terminal: Terminal) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use history::{Cell, Link, Mode, Outcome, Run};
+use history::{Blame, Cell, Link, Mode, Ongoing, Outcome, Run};
 
 use crate::group::{self, Group};
 
@@ -135,6 +135,8 @@ pub struct View<'a> {
     pub group_of: HashMap<usize, usize>,
     /// How all cells ended.
     pub tally: Tally,
+    /// Who is at fault for what failed, a sentence for each fault; the gravest first.
+    pub faults: Vec<String>,
 }
 
 impl<'a> View<'a> {
@@ -164,6 +166,11 @@ impl<'a> View<'a> {
         let groups = group::groups(&run.cells);
         let members = groups.iter().enumerate();
         let group_of = members.flat_map(|(at, group)| group.cells.iter().map(move |cell| (*cell, at)));
+        let tally = Tally::of(&run.cells);
+        let faults = match tally.failed {
+            0 => Vec::new(),
+            _ => Blame::of(run).faults().map(ToString::to_string).collect(),
+        };
         Self {
             run,
             names,
@@ -171,8 +178,16 @@ impl<'a> View<'a> {
             group_of: group_of.collect(),
             planes: planes.into_values().collect(),
             groups,
-            tally: Tally::of(&run.cells),
+            tally,
+            faults,
         }
+    }
+
+    /// The same with the faults as earlier runs know them: since when they last.
+    #[must_use]
+    pub fn with_faults(mut self, faults: &[Ongoing]) -> Self {
+        self.faults = faults.iter().map(ToString::to_string).collect();
+        self
     }
 
     /// The way that a cell of the run was copied.

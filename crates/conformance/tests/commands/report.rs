@@ -59,6 +59,21 @@ fn a_run_has_every_form() {
         read(&metrics)
             .contains("crossload_mesh_cells{mesh=\"sample sites\",instrument=\"mesh\",outcome=\"failed\"} 98\n")
     );
+    // The same faults two hours before: the history knows since when they last.
+    let history = plain(&lab.fresh("history").with_extension("sqlite"));
+    let mut before = sample.clone();
+    before["started_ms"] = json!(sample["started_ms"].as_u64().expect("a time") - 2 * 3_600_000);
+    report(&lab, &[&kept(&lab, &before), "--history", &history]).failed_with(1);
+    let since = report(&lab, &[&file, "--history", &history, "--html", &html])
+        .failed_with(1)
+        .text();
+    let words = "(36 of 36 copies): no_space in open, since 2026-11-29 10:00 UTC in 2 runs; no good run is known\n";
+    assert!(
+        since.contains(words) && read(&html).contains(words.trim_end()),
+        "{since}"
+    );
+    let unusable = report(&lab, &[&file, "--history", &file]).failed_with(5);
+    assert!(unusable.stderr.contains("not a database"), "{}", unusable.said());
     let printed: Value = serde_json::from_str(&report(&lab, &["--json", &file]).failed_with(1).text()).expect("JSON");
     assert_eq!(printed, sample);
     // Nothing that failed: the exit code is about the rest.

@@ -32,6 +32,9 @@ pub(crate) struct ReportOptions {
     /// Write metrics to this file, for node_exporter's textfile collector
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus: Option<PathBuf>,
+    /// Keep the run in this file of `crossload history`, and say since when faults last
+    #[arg(long, value_name = "FILE")]
+    pub(crate) history: Option<PathBuf>,
     /// Earlier run: mails call the problems that it lacks new
     #[arg(long, value_name = "RUN")]
     pub(crate) earlier: Option<PathBuf>,

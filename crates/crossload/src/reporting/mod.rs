@@ -15,6 +15,7 @@ use crate::command_line::{ReportOnOptions, ReportOptions};
 use crate::exit_code::SOME_FAILED;
 use crate::failure::Failure;
 use crate::output;
+use crate::stored_runs;
 
 pub(crate) use page::Page;
 
@@ -65,7 +66,10 @@ pub(crate) fn exit_code(run: &Run) -> u8 {
 /// The first of: a file that cannot be read or written, mails or a message that cannot be sent. The
 /// others are printed.
 pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> Result<(), Failure> {
-    let view = View::new(run);
+    let (view, unkept) = match view(run, options.history.as_deref()) {
+        Ok(view) => (view, None),
+        Err(failure) => (View::new(run), Some(not_delivered(failure.words))),
+    };
     match as_json {
         true => {
             output::json_piece(&reports::json::write(run));
@@ -73,13 +77,27 @@ pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> R
         }
         false => output::write_out(text::write(&view, terminal()).as_bytes()),
     }
-    let mut failures = files::write(&view, options);
+    let mut failures: Vec<Failure> = unkept.into_iter().collect();
+    failures.extend(files::write(&view, options));
     failures.extend(mail::send(&view, options, as_json).await.err());
     failures.extend(webhook::post(&view, options).await.err());
     let mut failures = failures.into_iter();
     let first = failures.next();
     failures.for_each(|failure| output::complain(&failure.words));
     first.map_or(Ok(()), Err)
+}
+
+/// A run in the order in which it is shown; with a history, it is kept there, and faults have the
+/// times since when they last.
+///
+/// # Errors
+/// The history cannot be used.
+fn view<'a>(run: &'a Run, history: Option<&Path>) -> Result<View<'a>, Failure> {
+    let view = View::new(run);
+    Ok(match history {
+        Some(file) => view.with_faults(&stored_runs::keep(run, file)?),
+        None => view,
+    })
 }
 
 /// What standard output can show. Colour is for terminals, and `NO_COLOR` turns it off

@@ -1,6 +1,6 @@
 //! The page of the newest run over HTTP: read-only, in clear text, usually for this machine only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +17,7 @@ use net::listen::Acceptor;
 use reports::{View, html, json, prometheus};
 
 use super::files::read_run;
+use super::view;
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
 use crate::limits::{REPORT_BODY_BYTES_MAX, REPORT_CONNECTIONS_MAX};
@@ -35,8 +36,11 @@ struct Forms {
 }
 
 impl Forms {
-    fn of(run: &Run) -> Self {
-        let view = View::new(run);
+    fn of(run: &Run, history: Option<&Path>) -> Self {
+        let view = view(run, history).unwrap_or_else(|failure| {
+            output::complain(&failure.words);
+            View::new(run)
+        });
         Self {
             html: html::write(&view).into(),
             json: json::write(run).into(),
@@ -50,6 +54,8 @@ struct Shared {
     newest: Mutex<Newest>,
     /// The file that the run was read from, which may be replaced by a newer one.
     file: Option<PathBuf>,
+    /// Where the run is kept.
+    history: Option<PathBuf>,
 }
 
 #[derive(Default)]
@@ -78,6 +84,7 @@ impl Page {
         let shared = Arc::new(Shared {
             newest: Mutex::default(),
             file,
+            history: options.history.clone(),
         });
         let shares = ShareLimits {
             connections: REPORT_CONNECTIONS_MAX,
@@ -99,7 +106,7 @@ impl Page {
     /// Shows a run from now on.
     pub(crate) fn show(&self, run: &Run) {
         let mut newest = self.shared.lock();
-        newest.forms = Forms::of(run);
+        newest.forms = Forms::of(run, self.shared.history.as_deref());
         newest.written = self.shared.written();
     }
 
@@ -130,7 +137,7 @@ impl Shared {
         if let Some(file) = self.file.as_ref().filter(|_| written != newest.written) {
             newest.written = written;
             match read_run(file) {
-                Ok(run) => newest.forms = Forms::of(&run),
+                Ok(run) => newest.forms = Forms::of(&run, self.history.as_deref()),
                 Err(failure) => output::complain(&format!("the page stays as it is: {}", failure.words)),
             }
         }

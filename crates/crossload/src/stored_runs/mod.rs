@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use history::{Filter, Run, RunId, Store, StoreError, Summary, Thresholds, minute};
+use history::{Filter, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute, ongoing};
 use serde::Serialize;
 use serde_json::json;
 
@@ -51,14 +51,14 @@ pub(crate) fn run(action: &HistoryAction) -> Result<u8, Failure> {
 ///
 /// # Errors
 /// No directory of the user is known.
-pub(crate) fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
+fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let own = || Some(state_directory()?.join(FILE));
     let found = given.map(Path::to_owned).or_else(own);
     found.ok_or_else(|| Failure::invalid("set HOME or XDG_STATE_HOME, or give --history: the history is there"))
 }
 
 /// What cannot be done with the history in a file.
-pub(crate) fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
+fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
     move |error| match error {
         StoreError::File(cause) => Failure::system(file.display(), &cause),
         other => Failure {
@@ -69,6 +69,19 @@ pub(crate) fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
             ..Failure::invalid(format!("{}: {other}", file.display()))
         },
     }
+}
+
+/// Keeps a run in a history, and returns what is wrong in it, and since when.
+///
+/// # Errors
+/// The history cannot be used.
+pub(crate) fn keep(run: &Run, history: &Path) -> Result<Vec<Ongoing>, Failure> {
+    let mut store = Store::open(history).map_err(failed(history))?;
+    store.add(run).map_err(failed(history))?;
+    let verdicts = store.verdicts(run.instrument, &run.title, 0);
+    let mut verdicts = verdicts.map_err(failed(history))?;
+    verdicts.retain(|verdict| verdict.started_ms <= run.started_ms);
+    Ok(ongoing(&verdicts))
 }
 
 /// A history that exists, with its name for messages.

@@ -113,6 +113,13 @@ fn failures(out: &mut String, view: &View<'_>) {
         return;
     }
     out.push_str("<section id=\"failures\">\n<h2>What failed</h2>\n");
+    if !view.faults.is_empty() {
+        out.push_str("<p class=\"sub\">who is at fault</p>\n<ul>\n");
+        for fault in &view.faults {
+            let _ = writeln!(out, "<li>{}</li>", Escaped(fault));
+        }
+        out.push_str("</ul>\n");
+    }
     out.push_str("<p class=\"sub\">grouped by what the cells have in common</p>\n");
     for (at, group) in view.groups.iter().enumerate() {
         one_group(out, view, at, group);

@@ -41,6 +41,10 @@ fn values<'a>(elements: &'a [(String, Vec<(String, String)>)], name: &str) -> Ve
 fn every_place_that_is_linked_exists_once() {
     let run = mesh_run(12);
     let page = write(&View::new(&run));
+    assert!(
+        page.contains("<li>SE-02.example.org fails as a destination for everyone"),
+        "{page}"
+    );
     let elements = elements(&page);
     let places = values(&elements, "id");
     let known: BTreeSet<&str> = places.iter().copied().collect();

@@ -29,6 +29,14 @@ fn planted_faults_are_named_once_each() {
     ];
     assert_eq!(about, wanted);
     let text = write(&view, WIDE);
+    let at_fault = "
+At fault:
+    SE-01.example.org fails as a source for everyone (34 of 34 copies): peer_truncated in transfer
+    SE-02.example.org fails as a destination for everyone (36 of 36 copies): no_space in open
+    SE-03.example.org fails as a destination for everyone over roots (18 of 18 copies): checksum_unavailable in checksum
+    the link SE-04.example.org → SE-05.example.org fails (4 of 4 copies): stalled in transfer
+";
+    assert!(text.contains(at_fault), "{text}");
     assert!(
         text.contains("\nX2  SE-02.example.org as destination, 36 cells: destination open no_space\n"),
         "{text}"
