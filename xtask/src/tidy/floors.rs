@@ -13,6 +13,7 @@ const FLOORS: [(&str, u8); 33] = [
     ("s3-wire", 1),
     ("gsi-wire", 1),
     ("records", 1),
+    ("monitoring-wire", 1),
     ("execution", 1),
     ("net", 2),
     ("credentials", 2),

@@ -1,0 +1,22 @@
+//! What storage servers tell to those who watch them, as bytes: the packets of XRootD's monitoring.
+//!
+//! The formats are those of XRootD 5.5 to 6.2 (`XrdXrootdMonData.hh`), as captured from a server of
+//! 5.5.3 in `tests/vectors`. Where XRootD's own figures are wrong, ours are right in the same
+//! place: minima and maxima for each operation, sums of squares, microseconds with six digits, and
+//! the bytes of third-party copies.
+//!
+//! Each packet is one UDP datagram. A receiver that knows the server (`=`) and the login (`u`)
+//! before the file of that login gets all of it, so whoever sends repeats both from time to time.
+#![forbid(unsafe_code)]
+
+mod copies;
+mod decode;
+mod files;
+mod header;
+mod maps;
+
+pub use copies::{CopyRecord, Course, copy_packet, server_packet};
+pub use decode::{Packet, Record, Unreadable, decode};
+pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
+pub use header::{PACKET_BYTES_MAX, Stream};
+pub use maps::{Login, Server, Token, experiment_packet, login_packet, token_packet};
