@@ -19,4 +19,4 @@ pub use copies::{CopyRecord, Course, copy_packet, server_packet};
 pub use decode::{Packet, Record, Unreadable, decode};
 pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
 pub use header::{PACKET_BYTES_MAX, Stream};
-pub use maps::{Login, Server, Token, experiment_packet, login_packet, token_packet};
+pub use maps::{Login, Server, Token, address, experiment_packet, login_packet, token_packet};

@@ -163,7 +163,8 @@ fn map(stream: &mut Stream, code: u8, id: LoginId, text: &str) -> Vec<u8> {
 }
 
 /// An address as XRootD writes it: that of IPv4 as a dual-stack socket sees it.
-pub(crate) fn address(address: IpAddr) -> String {
+#[must_use]
+pub fn address(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(four) => format!("[::ffff:{four}]"),
         IpAddr::V6(six) => format!("[{six}]"),

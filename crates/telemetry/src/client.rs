@@ -1,0 +1,33 @@
+//! Who uses a file.
+
+use std::net::SocketAddr;
+
+/// The protocol that a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spoken {
+    /// HTTP or WebDAV.
+    Http,
+    /// The XRootD protocol.
+    Xroot,
+}
+
+/// A client and what is known of it. No field holds a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// Its protocol.
+    pub spoken: Spoken,
+    /// Its address, which names its connection.
+    pub peer: SocketAddr,
+    /// The user that it says it is, or to whom it was mapped; empty if not known.
+    pub user: String,
+    /// Its program and version, as it tells them; empty if it does not.
+    pub program: String,
+    /// The kind of credential, in the words of the log: `anonymous`, `token`, `x509`, ….
+    pub credential: &'static str,
+    /// The subject of the credential.
+    pub subject: String,
+    /// Who issued it.
+    pub issuer: String,
+    /// The virtual organisation of its holder.
+    pub organisation: String,
+}

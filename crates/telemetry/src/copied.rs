@@ -1,0 +1,30 @@
+//! A third-party copy that ended.
+
+use std::time::SystemTime;
+
+use crate::client::Client;
+
+/// A third-party copy that this server made.
+#[derive(Clone, Debug)]
+pub struct Copied {
+    /// Who ordered it.
+    pub client: Client,
+    /// Whether this server fetched; otherwise it sent.
+    pub is_pull: bool,
+    /// The URL of the source, without its query.
+    pub source: String,
+    /// The URL of the destination, without its query.
+    pub destination: String,
+    /// The file here.
+    pub path: String,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// Most connections at a time.
+    pub streams: u32,
+    /// 0 for success, otherwise a number of the failure.
+    pub result: u32,
+    /// When it began.
+    pub began: SystemTime,
+    /// When it ended.
+    pub ended: SystemTime,
+}

@@ -1,0 +1,89 @@
+//! Clients and copies in the words of XRootD.
+
+use monitoring_wire::{CopyRecord, Course, Login, Token, address};
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+use crate::client::{Client, Spoken};
+use crate::copied::Copied;
+
+/// With microseconds in six digits.
+const TIME: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+
+fn protocol(spoken: Spoken) -> &'static str {
+    match spoken {
+        Spoken::Http => "http",
+        Spoken::Xroot => "xroot",
+    }
+}
+
+/// How XRootD names the way in which a client proved who it is.
+fn authentication(client: &Client) -> &'static str {
+    match (client.spoken, client.credential) {
+        (Spoken::Http, _) => "http",
+        (Spoken::Xroot, "anonymous") => "",
+        (Spoken::Xroot, "certificate") => "gsi",
+        (Spoken::Xroot, _) => "ztn",
+    }
+}
+
+pub(super) fn login(client: &Client) -> Login {
+    let (program, version) = client.program.split_once([' ', '/']).unwrap_or((&client.program, ""));
+    Login {
+        protocol: protocol(client.spoken),
+        user: client.user.clone(),
+        number: u32::from(client.peer.port()),
+        address: client.peer.ip(),
+        authentication: authentication(client).to_owned(),
+        subject: client.subject.clone(),
+        organisation: client.organisation.clone(),
+        role: String::new(),
+        groups: String::new(),
+        program: program.to_owned(),
+        version: version.to_owned(),
+    }
+}
+
+/// What is known of the token of a client that showed one.
+pub(super) fn token(client: &Client) -> Option<Token> {
+    let has_token = !client.issuer.is_empty() && authentication(client) != "gsi" && !client.subject.starts_with('/');
+    has_token.then(|| Token {
+        subject: client.subject.clone(),
+        user: client.user.clone(),
+        issuer: client.issuer.clone(),
+        role: String::new(),
+        groups: client.organisation.split_whitespace().map(str::to_owned).collect(),
+    })
+}
+
+pub(super) fn copy_record(copied: &Copied) -> CopyRecord {
+    let client = &copied.client;
+    let user = if client.user.is_empty() {
+        "unknown"
+    } else {
+        &client.user
+    };
+    let ip = client.peer.ip();
+    let port = client.peer.port();
+    CopyRecord {
+        protocol: protocol(client.spoken),
+        client: format!("{user}.{port}:{port}@{}", address(ip)),
+        course: Course {
+            begin: time_of(copied.began),
+            end: time_of(copied.ended),
+            result: copied.result,
+            streams: copied.streams,
+            mode: if copied.is_pull { "pull" } else { "push" },
+            family: if ip.to_canonical().is_ipv4() { 4 } else { 6 },
+        },
+        source: copied.source.clone(),
+        destination: copied.destination.clone(),
+        size_bytes: copied.bytes,
+    }
+}
+
+fn time_of(time: std::time::SystemTime) -> String {
+    OffsetDateTime::from(time).format(TIME).unwrap_or_default()
+}

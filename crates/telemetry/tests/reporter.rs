@@ -1,0 +1,246 @@
+//! Events in, packets out: what a receiver learns.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use monitoring_wire::{FileRecord, Record, Server, decode};
+use telemetry::{Client, Copied, Datagram, Event, Hub, Intervals, Queue, Reporter, Spoken};
+
+const START_S: u64 = 1_800_000_000;
+const INTERVALS: Intervals = Intervals {
+    flush_s: 5,
+    progress_s: 60,
+    identity_s: 300,
+};
+
+struct Site {
+    hub: Hub,
+    queue: Queue,
+    reporter: Reporter,
+    now_s: u64,
+}
+
+fn site(events_max: usize) -> Site {
+    let (hub, mut queues) = Hub::new(&[("test", events_max)]);
+    let text = |text: &str| text.to_owned();
+    let server = Server {
+        id: 77,
+        pid: 1,
+        user: text("crossload"),
+        host: text("d1.example.org"),
+        site: text("T9"),
+        port: 1094,
+        instance: text("anon"),
+        program: text("crossload"),
+        version: text("0.1.0"),
+    };
+    let reporter = Reporter::new(server, INTERVALS, START_S);
+    Site {
+        hub,
+        queue: queues.remove(0),
+        reporter,
+        now_s: START_S,
+    }
+}
+
+impl Site {
+    /// What a receiver hears after so many seconds: codes of maps, and records of files.
+    fn hear(&mut self, seconds: u64) -> (String, Vec<FileRecord>) {
+        while let Ok(Some(event)) = self.queue.next(Duration::ZERO) {
+            self.reporter.event(&event, self.now_s);
+        }
+        self.now_s += seconds;
+        read(self.reporter.datagrams(self.now_s))
+    }
+}
+
+fn read(datagrams: Vec<Datagram>) -> (String, Vec<FileRecord>) {
+    let (mut codes, mut files) = (String::new(), Vec::new());
+    for datagram in datagrams {
+        let Datagram::Detail(packet) = datagram else { continue };
+        match decode(&packet).unwrap().record {
+            Record::Map { code, .. } => codes.push(char::from(code)),
+            Record::Files { records, .. } => {
+                codes.push('f');
+                files.extend(records);
+            }
+        }
+    }
+    (codes, files)
+}
+
+fn client(port: u16) -> Client {
+    Client {
+        spoken: Spoken::Xroot,
+        peer: SocketAddr::from(([10, 0, 0, 1], port)),
+        user: "jane".to_owned(),
+        program: "xrdcp v5.5.3".to_owned(),
+        credential: "anonymous",
+        subject: String::new(),
+        issuer: String::new(),
+        organisation: String::new(),
+    }
+}
+
+#[test]
+fn a_login_is_told_before_its_files_and_ends_after_them() {
+    let mut site = site(100);
+    let file = site.hub.open(|| client(1), "/a", 10, false);
+    let other = site.hub.open(|| client(1), "/b", 0, true);
+    file.read(4);
+    file.read(6);
+    file.read_vector(8, 2);
+    other.written(3);
+    site.hub.tell(&Event::Left(client(1).peer));
+    drop(file);
+    other.torn();
+    drop(other);
+    let (codes, files) = site.hear(5);
+    assert_eq!(codes, "=uf");
+    let [
+        FileRecord::Opened(a),
+        FileRecord::Opened(b),
+        FileRecord::Closed(first),
+        FileRecord::Closed(second),
+        last,
+    ] = files.as_slice()
+    else {
+        panic!("{files:?}");
+    };
+    assert_eq!((a.path.as_str(), a.size_bytes, a.is_written), ("/a", 10, false));
+    assert_eq!((b.path.as_str(), b.is_written, b.login), ("/b", true, a.login));
+    assert_eq!(
+        (first.file, first.totals.read_bytes, first.totals.vector_bytes),
+        (a.file, 10, 8)
+    );
+    assert_eq!(
+        (
+            first.reads.count,
+            first.reads.least,
+            first.reads.most,
+            first.reads.squares
+        ),
+        (2, 4, 6, 52.0)
+    );
+    assert_eq!(
+        (first.segments_count, first.segments.most, first.is_forced),
+        (2, 2, false)
+    );
+    assert_eq!(
+        (second.totals.written_bytes, second.writes.count, second.is_forced),
+        (3, 1, true)
+    );
+    assert_eq!(*last, FileRecord::Left(a.login));
+}
+
+#[test]
+fn what_open_files_have_moved_is_told_each_minute_and_logins_again() {
+    let mut site = site(100);
+    let file = site.hub.open(|| client(1), "/a", 10, false);
+    let idle = site.hub.open(|| client(2), "/b", 10, false);
+    assert_eq!(site.hear(0).0, "=uu");
+    assert_eq!(site.hear(5).1.len(), 2);
+    file.read(7);
+    let (_, moved) = site.hear(60);
+    assert!(
+        matches!(moved.as_slice(), [FileRecord::Moved(_, totals)] if totals.read_bytes == 7),
+        "{moved:?}"
+    );
+    assert!(site.hear(60).1.is_empty(), "nothing more was moved");
+    let (codes, _) = site.hear(300);
+    assert_eq!(codes, "=uu");
+    drop((file, idle));
+}
+
+#[test]
+fn an_end_whose_event_was_dropped_is_told_later_and_the_loss_is_counted() {
+    let mut site = site(1);
+    let file = site.hub.open(|| client(1), "/a", 10, false);
+    file.read(1);
+    drop(file);
+    assert_eq!(site.hub.dropped(), [("test", 1)]);
+    assert_eq!(site.hear(5).1.len(), 1, "opened");
+    let (_, files) = site.hear(60);
+    assert!(
+        matches!(files.as_slice(), [FileRecord::Closed(closed)] if closed.totals.read_bytes == 1),
+        "{files:?}"
+    );
+    // The other way round: the open was not heard.
+    let early = site.hub.open(|| client(1), "/full", 0, false);
+    let unheard = site.hub.open(|| client(1), "/b", 10, false);
+    let _ = site.hear(5);
+    drop(unheard);
+    let (_, files) = site.hear(5);
+    assert!(
+        matches!(files.as_slice(), [FileRecord::Opened(b), FileRecord::Closed(_)] if b.path == "/b"),
+        "{files:?}"
+    );
+    drop(early);
+}
+
+#[test]
+fn a_third_party_copy_is_booked_on_who_ordered_it() {
+    let mut site = site(10);
+    let began = SystemTime::UNIX_EPOCH + Duration::new(START_S, 12_345_000);
+    let copied = Copied {
+        client: client(1),
+        is_pull: true,
+        source: "https://a/f".to_owned(),
+        destination: "https://b/f".to_owned(),
+        path: "/f".to_owned(),
+        bytes: 3_000_000,
+        streams: 4,
+        result: 0,
+        began,
+        ended: began + Duration::from_secs(1),
+    };
+    site.hub.tell(&Event::Copied(copied.into()));
+    let Ok(Some(event)) = site.queue.next(Duration::ZERO) else {
+        panic!("an event")
+    };
+    site.reporter.event(&event, START_S);
+    let datagrams = site.reporter.datagrams(START_S + 5);
+    let copies: Vec<String> = datagrams
+        .iter()
+        .filter_map(|datagram| match datagram {
+            Datagram::Copies(packet) => Some(String::from_utf8(packet.clone()).unwrap()),
+            Datagram::Detail(_) => None,
+        })
+        .collect();
+    assert!(
+        copies[1].contains(r#""Beg":"2027-01-15T08:00:00.012345Z""#),
+        "{}",
+        copies[1]
+    );
+    assert!(
+        copies[1].contains(r#""Client":"jane.1:1@[::ffff:10.0.0.1]""#),
+        "{}",
+        copies[1]
+    );
+    assert!(copies[1].contains(r#""Size":3000000}"#), "{}", copies[1]);
+    let (codes, files) = read(datagrams);
+    assert_eq!(codes, "=uf");
+    assert!(
+        matches!(files.as_slice(), [FileRecord::Opened(opened), FileRecord::Closed(closed)]
+            if opened.is_written && closed.totals.written_bytes == 3_000_000),
+        "{files:?}"
+    );
+}
+
+#[test]
+fn ten_thousand_files_a_second_are_told_whole() {
+    let mut site = site(65_536);
+    for number in 0..10_000 {
+        let file = site.hub.open(|| client(number), &format!("/d/file{number}"), 10, false);
+        file.read(10);
+    }
+    let (_, files) = site.hear(5);
+    assert_eq!(site.hub.dropped(), [("test", 0)]);
+    let closed = files
+        .iter()
+        .filter(|record| matches!(record, FileRecord::Closed(_)))
+        .count();
+    assert_eq!((files.len(), closed), (20_000, 10_000));
+    let (_, last) = read(site.reporter.last(START_S + 10));
+    assert!(last.is_empty());
+}
