@@ -6,6 +6,7 @@ use credentials::capability::Redeemed;
 use endpoint::{Exports, LinkLimit, Pages};
 use http_server::Exchange;
 use http_wire::webdav::{LastPropfind, LockFault};
+use telemetry::Used;
 use types::Error;
 
 use crate::shared::Shared;
@@ -59,6 +60,13 @@ impl<'x, 'c> FileExchange<'x, 'c> {
     pub(crate) fn because(&mut self, fault: LockFault, error: Error) -> Error {
         self.lock_fault = Some(fault);
         error
+    }
+
+    /// Tells those who watch that the file of this request is used.
+    pub(crate) fn used(&self, size_bytes: u64, is_written: bool) -> Used {
+        let record = &self.http.record;
+        let telemetry = &self.door.settings.site.telemetry;
+        telemetry.open(|| record.client(), self.http.path.as_str(), size_bytes, is_written)
     }
 
     /// Logs what a listing left out, and returns the words for the client.

@@ -255,11 +255,20 @@ async fn opened_file(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, ex
         size,
     };
     let with_outcome = head.wants_status_trailer() && exchange.http.knows_chunks();
+    let used = exchange.used(size, false);
     let sent = match parts.len() {
         0 | 1 => sending.one(exchange, parts.first().copied(), with_outcome).await,
         _ => sending.several(exchange, &parts).await,
     };
     exchange.http.record.upstream_redirected_to = reader.redirected_to();
+    let bytes = exchange.http.record.bytes_out;
+    match parts.len() {
+        0 | 1 => used.read(bytes),
+        count => used.read_vector(bytes, count as u64),
+    }
+    if sent.is_err() {
+        used.torn();
+    }
     sent
 }
 

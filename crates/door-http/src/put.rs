@@ -73,7 +73,10 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.has_begun = true;
     exchange.http.invite_body().await?;
-    let (bytes, mut checksums) = take(exchange, upload.clone(), &algorithms, granted.max_upload_bytes).await?;
+    let used = exchange.used(present.as_ref().map_or(0, |stat| stat.size_bytes), true);
+    let taken = take(exchange, upload.clone(), &algorithms, granted.max_upload_bytes).await;
+    used.written(exchange.http.record.bytes_in);
+    let (bytes, mut checksums) = taken.inspect_err(|_| used.torn())?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {

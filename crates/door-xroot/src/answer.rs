@@ -137,6 +137,16 @@ impl<'c> Exchange<'c> {
         self.connection.door.settings.site.events.request(&self.record);
     }
 
+    /// Who the client is, for those who watch the use of files.
+    pub(crate) fn client_facts(&self) -> telemetry::Client {
+        let session = self.connection.session.as_ref();
+        telemetry::Client {
+            user: session.map(|session| session.user.clone()).unwrap_or_default(),
+            program: session.and_then(|session| session.agent.clone()).unwrap_or_default(),
+            ..self.record.client()
+        }
+    }
+
     /// Sends a late answer.
     pub(crate) fn resume(connection: &'c mut Connection, answer: LateAnswer) {
         let LateAnswer { request, outcome } = answer;
@@ -211,6 +221,7 @@ pub(crate) fn fail(
 pub(crate) fn abandon_files(connection: &mut Connection, why: ErrorCode) {
     let files = connection.session.as_mut().map(Session::take_files).unwrap_or_default();
     for file in files {
+        file.traffic.torn();
         Exchange::closing(connection, StreamId::ZERO, Instant::now()).abandon(file, why);
     }
 }

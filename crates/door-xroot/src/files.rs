@@ -8,6 +8,7 @@ use credentials::Credential;
 use credentials::capability::Redeemed;
 use endpoint::{ActiveTransfer, ExportPath, Permit, Share};
 use storage::{ReadHandle, Stat};
+use telemetry::Used;
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -58,19 +59,41 @@ pub(crate) enum Content {
 }
 
 /// Payload moved for a file, by all streams of the session together.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Traffic {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    used: Used,
 }
 
 impl Traffic {
-    pub(crate) fn add_in(&self, bytes: u64) {
-        self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    /// None yet; `used` hears of all that comes.
+    pub(crate) fn new(used: Used) -> Self {
+        Self {
+            bytes_in: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            used,
+        }
     }
 
-    pub(crate) fn add_out(&self, bytes: u64) {
+    pub(crate) fn written(&self, bytes: u64) {
+        self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        self.used.written(bytes);
+    }
+
+    pub(crate) fn read(&self, bytes: u64) {
         self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+        self.used.read(bytes);
+    }
+
+    pub(crate) fn read_vector(&self, bytes: u64, segments: u64) {
+        self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+        self.used.read_vector(bytes, segments);
+    }
+
+    /// The client went away.
+    pub(crate) fn torn(&self) {
+        self.used.torn();
     }
 
     /// Bytes in and bytes out.

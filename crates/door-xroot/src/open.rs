@@ -7,6 +7,7 @@ use credentials::capability::CapabilityUse;
 use endpoint::{ActiveTransfer, Change, ClientMemory, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
+use telemetry::Used;
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
@@ -18,7 +19,7 @@ use crate::connection::Next;
 use crate::elsewhere;
 use crate::exchange::{Exchange, Named, anonymous};
 use crate::failure::Result;
-use crate::files::{Content, OpenFile};
+use crate::files::{Content, OpenFile, Traffic};
 use crate::interrupted::{PendingUpload, UploadId};
 use crate::stat::{pending_text, stat_text};
 use crate::third_party::{destination, source};
@@ -77,6 +78,7 @@ async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let is_upload = matches!(content, Content::Writing(_));
     let is_new = matches!(&content, Content::Writing(writing) if !writing.holds_old_content());
     let pending = is_new.then(|| begin(exchange, &named.path)).transpose()?;
+    let traffic = Arc::new(Traffic::new(used(exchange, &named.path, &content, &stat)));
     let file = OpenFile {
         permit: is_upload.then(|| exchange.permit(&named.path)),
         path: named.path,
@@ -84,7 +86,7 @@ async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
         capability: exchange.capability.clone(),
         redirect_id: exchange.record.redirect_id.clone(),
-        traffic: Arc::default(),
+        traffic,
         opened: Instant::now(),
         _active: counted(exchange, &content),
         content,
@@ -119,6 +121,16 @@ fn reply(exchange: &mut Exchange<'_>, options: OpenOptions, file: OpenFile, stat
     }
     exchange.ok(&body);
     Ok(())
+}
+
+/// Tells those who watch that the file is used. A copy is told when it ends.
+fn used(exchange: &Exchange<'_>, path: &LogicalPath, content: &Content, stat: &Stat) -> Used {
+    let telemetry = &exchange.connection.door.settings.site.telemetry;
+    match content {
+        Content::Reading(_) => telemetry.open(|| exchange.client_facts(), path.as_str(), stat.size_bytes, false),
+        Content::Writing(_) => telemetry.open(|| exchange.client_facts(), path.as_str(), stat.size_bytes, true),
+        Content::Copying(_) => Used::default(),
+    }
 }
 
 /// Counts an open file as a transfer that runs.

@@ -65,7 +65,6 @@ async fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVec
             };
             latest = Some((item.handle, reader.clone()));
             check(item, reader.as_ref())?;
-            file.traffic.add_out(u64::from(item.length));
             let range = types::ByteRange::new(item.offset, item.offset + u64::from(item.length));
             match began_part {
                 false => pieces.add_message(&head, &reader, range),
@@ -75,6 +74,11 @@ async fn pieces(connection: &mut Connection, stream: StreamId, request: &ReadVec
             head.clear();
         }
         rest = behind;
+    }
+    for items in items.chunk_by(|one, next| one.handle == next.handle) {
+        let bytes = items.iter().map(|item| u64::from(item.length)).sum();
+        let file = connection.files()?.file(items[0].handle)?;
+        file.traffic.read_vector(bytes, items.len() as u64);
     }
     Ok(pieces)
 }

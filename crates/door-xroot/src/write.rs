@@ -165,7 +165,7 @@ async fn take_in(
     }
     let moved = progress.moved_bytes();
     if let Some(traffic) = traffic {
-        traffic.add_in(moved);
+        traffic.written(moved);
     }
     connection.door.settings.site.report_moved(&Moved {
         method,

@@ -294,6 +294,25 @@ impl RequestRecord {
         }
     }
 
+    /// Who made the request, for those who watch the use of files.
+    #[must_use]
+    pub fn client(&self) -> telemetry::Client {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        telemetry::Client {
+            spoken: match self.protocol {
+                Protocol::Http => telemetry::Spoken::Http,
+                Protocol::Xroot => telemetry::Spoken::Xroot,
+            },
+            peer: self.peer,
+            user: text(&self.user),
+            program: text(&self.user_agent),
+            credential: self.credential,
+            subject: text(&self.subject),
+            issuer: text(&self.issuer),
+            organisation: text(&self.vo),
+        }
+    }
+
     /// Notes who made the request.
     pub fn note_holder(&mut self, holder: Holder) {
         self.credential = holder.credential;

@@ -31,3 +31,15 @@ pub struct Client {
     /// The virtual organisation of its holder.
     pub organisation: String,
 }
+
+impl Client {
+    /// The same without what names a person.
+    #[must_use]
+    pub fn without_names(&self) -> Self {
+        Self {
+            user: String::new(),
+            subject: String::new(),
+            ..self.clone()
+        }
+    }
+}

@@ -11,11 +11,9 @@ pub struct Copied {
     pub client: Client,
     /// Whether this server fetched; otherwise it sent.
     pub is_pull: bool,
-    /// The URL of the source, without its query.
-    pub source: String,
-    /// The URL of the destination, without its query.
-    pub destination: String,
-    /// The file here.
+    /// The URL of the file at the other server, without its query.
+    pub remote: String,
+    /// The path of the file here, as clients name it.
     pub path: String,
     /// Bytes that were moved.
     pub bytes: u64,

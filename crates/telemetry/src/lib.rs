@@ -16,4 +16,4 @@ pub use client::{Client, Spoken};
 pub use copied::Copied;
 pub use file_use::{Counts, FileUse, Used};
 pub use hub::{Event, Gone, Hub, Queue};
-pub use reporter::{Datagram, Intervals, Reporter};
+pub use reporter::{Datagram, Reporter, Wishes};

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use monitoring_wire::{FileRecord, Record, Server, decode};
-use telemetry::{Client, Copied, Datagram, Event, Hub, Intervals, Queue, Reporter, Spoken};
+use telemetry::{Client, Copied, Datagram, Event, Hub, Queue, Reporter, Spoken, Wishes};
 
 const START_S: u64 = 1_800_000_000;
-const INTERVALS: Intervals = Intervals {
+const WISHES: Wishes = Wishes {
+    personal_names: true,
     flush_s: 5,
     progress_s: 60,
     identity_s: 300,
@@ -34,7 +35,7 @@ fn site(events_max: usize) -> Site {
         program: text("crossload"),
         version: text("0.1.0"),
     };
-    let reporter = Reporter::new(server, INTERVALS, START_S);
+    let reporter = Reporter::new(server, WISHES, START_S);
     Site {
         hub,
         queue: queues.remove(0),
@@ -185,8 +186,7 @@ fn a_third_party_copy_is_booked_on_who_ordered_it() {
     let copied = Copied {
         client: client(1),
         is_pull: true,
-        source: "https://a/f".to_owned(),
-        destination: "https://b/f".to_owned(),
+        remote: "root://a:1094//f".to_owned(),
         path: "/f".to_owned(),
         bytes: 3_000_000,
         streams: 4,
@@ -217,7 +217,8 @@ fn a_third_party_copy_is_booked_on_who_ordered_it() {
         "{}",
         copies[1]
     );
-    assert!(copies[1].contains(r#""Size":3000000}"#), "{}", copies[1]);
+    let ends = r#""Src":"root://a:1094//f","Dst":"xroot://d1.example.org:1094//f","Size":3000000}"#;
+    assert!(copies[1].contains(ends), "{}", copies[1]);
     let (codes, files) = read(datagrams);
     assert_eq!(codes, "=uf");
     assert!(

@@ -15,6 +15,7 @@
 //! | `limits` | end what takes too long |
 //! | `fair_share` | limit what one client holds |
 //! | `refusals`, `events` | report what happened |
+//! | `telemetry` | tell which files are used |
 //!
 //! Settings of a single protocol are in its door: macaroons and delegations for HTTP,
 //! authentication methods and rendezvous keys for XRootD.
@@ -65,6 +66,8 @@ pub struct Site {
     pub refusals: Refusals,
     /// Receives the events of requests and copies.
     pub events: Arc<dyn Events>,
+    /// Hears which files are used.
+    pub telemetry: telemetry::Hub,
 }
 
 /// Defaults and limits of third-party copies.
@@ -127,6 +130,7 @@ impl Site {
             fair_share: FairShare::default(),
             refusals: Refusals::default(),
             events,
+            telemetry: telemetry::Hub::default(),
         }
     }
 

@@ -183,6 +183,7 @@ impl Assembly {
             fair_share: self.ground.fair_share.clone(),
             refusals: self.refusals.clone(),
             events: self.ground.observer.clone(),
+            telemetry: self.ground.observer.telemetry().clone(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
@@ -13,6 +13,7 @@ use endpoint::{
     ShareUsedUp, TransferRecord, TransferStart,
 };
 use serde_json::json;
+use telemetry::{Client, Copied, Event, Hub, Spoken};
 use transfer::{Events, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
@@ -40,6 +41,7 @@ pub(crate) struct Observer {
     linked: Mutex<NamedDirectories>,
     /// Directories that were listed without some nodes of a cluster.
     unheard: Mutex<NamedDirectories>,
+    telemetry: Hub,
 }
 
 impl Observer {
@@ -55,7 +57,18 @@ impl Observer {
             named: Mutex::default(),
             linked: Mutex::default(),
             unheard: Mutex::default(),
+            telemetry: Hub::default(),
         }
+    }
+
+    /// The same, with those who hear which files are used.
+    pub(crate) fn with_telemetry(self, telemetry: Hub) -> Self {
+        Self { telemetry, ..self }
+    }
+
+    /// Those who hear which files are used.
+    pub(crate) fn telemetry(&self) -> &Hub {
+        &self.telemetry
     }
 
     /// The reasons of refusals.
@@ -83,6 +96,7 @@ impl Observer {
     /// A connection was closed, with the error if it failed outside of any request.
     pub(crate) fn connection_closed(&self, peer: SocketAddr, error: Option<&Error>) {
         self.metrics.connection_closed();
+        self.telemetry.tell(&Event::Left(peer));
         if let Some(error) = error {
             self.log_failed("connection_failed", peer, error);
         }
@@ -260,6 +274,39 @@ impl ShareEvents for Observer {
     }
 }
 
+/// A third-party copy, for those who watch.
+fn copied(record: &TransferRecord) -> Copied {
+    let start = &record.start;
+    let ended = SystemTime::now();
+    let spoken = if start.remote.starts_with("root") {
+        Spoken::Xroot
+    } else {
+        Spoken::Http
+    };
+    Copied {
+        client: Client {
+            spoken,
+            peer: start.client,
+            user: String::new(),
+            program: String::new(),
+            credential: start.credential,
+            subject: start.subject.clone().unwrap_or_default(),
+            issuer: String::new(),
+            organisation: String::new(),
+        },
+        is_pull: start.mode == "pull",
+        remote: start.remote.clone(),
+        path: start.path.clone(),
+        bytes: record.bytes,
+        streams: record.streams,
+        result: u32::from(record.error.is_some()),
+        began: ended
+            .checked_sub(Duration::from_micros(record.total_us))
+            .unwrap_or(ended),
+        ended,
+    }
+}
+
 impl TransferEvents for Observer {
     fn transfer(&self, record: &TransferRecord) {
         self.metrics.transfer_finished(&door_admin::Transfer {
@@ -269,6 +316,9 @@ impl TransferEvents for Observer {
             duration: Duration::from_micros(record.total_us),
             error: names(record.error.as_ref()),
         });
+        if self.telemetry.is_watched() {
+            self.telemetry.tell(&Event::Copied(Arc::new(copied(record))));
+        }
         if self.names.are_shown() {
             return self.log.write("transfer", record);
         }

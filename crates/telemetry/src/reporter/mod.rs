@@ -30,9 +30,11 @@ pub enum Datagram {
     Copies(Vec<u8>),
 }
 
-/// How often something is sent, in seconds.
+/// How often something is sent, in seconds, and what of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Intervals {
+pub struct Wishes {
+    /// The names of users and the subjects of their credentials.
+    pub personal_names: bool,
     /// What has been gathered.
     pub flush_s: u64,
     /// What open files have moved until now: what a lost packet of their end would hide.
@@ -53,7 +55,7 @@ struct OpenFile {
 /// Turns events into packets.
 pub struct Reporter {
     server: Server,
-    intervals: Intervals,
+    wishes: Wishes,
     maps: Stream,
     files: Stream,
     copies: Stream,
@@ -73,11 +75,11 @@ impl Reporter {
     /// A reporter of a server that started at `now_s`, in seconds since 1970. Its first datagrams
     /// tell who the server is.
     #[must_use]
-    pub fn new(server: Server, intervals: Intervals, now_s: u64) -> Self {
+    pub fn new(server: Server, wishes: Wishes, now_s: u64) -> Self {
         let started = seconds(now_s);
         let mut reporter = Self {
             server,
-            intervals,
+            wishes,
             maps: Stream::new(started),
             files: Stream::new(started),
             copies: Stream::new(started),
@@ -115,21 +117,21 @@ impl Reporter {
     /// What is to be sent now.
     #[must_use]
     pub fn datagrams(&mut self, now_s: u64) -> Vec<Datagram> {
-        if now_s.saturating_sub(self.progress_s) >= self.intervals.progress_s {
+        if now_s.saturating_sub(self.progress_s) >= self.wishes.progress_s {
             self.progress_s = now_s;
             self.progress(now_s);
         }
-        if now_s.saturating_sub(self.identity_s) >= self.intervals.identity_s {
+        if now_s.saturating_sub(self.identity_s) >= self.wishes.identity_s {
             self.identity_s = now_s;
             self.tell_server();
             for login in self.logins.forget_idle(now_s) {
                 self.record(&FileRecord::Left(login), now_s);
             }
             for (id, client) in self.logins.with_open_files() {
-                tell_login(&mut self.out, &mut self.maps, &self.server, id, &client);
+                self.tell_login(id, &client);
             }
         }
-        if now_s.saturating_sub(self.flushed_s) >= self.intervals.flush_s {
+        if now_s.saturating_sub(self.flushed_s) >= self.wishes.flush_s {
             self.flush(now_s);
         }
         std::mem::take(&mut self.out)
@@ -158,8 +160,27 @@ impl Reporter {
         }
         let id = LoginId(self.fresh_id());
         self.logins.add(client, id, now_s);
-        tell_login(&mut self.out, &mut self.maps, &self.server, id, client);
+        self.tell_login(id, client);
         id
+    }
+
+    fn tell_login(&mut self, id: LoginId, client: &Client) {
+        let shown = match self.wishes.personal_names {
+            true => client.clone(),
+            false => client.without_names(),
+        };
+        let login = names::login(&shown);
+        self.out
+            .push(Datagram::Detail(login_packet(&mut self.maps, &self.server, id, &login)));
+        if let Some(token) = names::token(&shown) {
+            self.out.push(Datagram::Detail(token_packet(
+                &mut self.maps,
+                &self.server,
+                id,
+                &login,
+                &token,
+            )));
+        }
     }
 
     /// The next number of a file or login, never 0, which is the server.
@@ -252,7 +273,8 @@ impl Reporter {
         if self.logins.closed(&copied.client) {
             self.record(&FileRecord::Left(login), now_s);
         }
-        self.copied.push(names::copy_record(copied));
+        self.copied
+            .push(names::copy_record(&self.server, copied, self.wishes.personal_names));
         if self.copied.len() >= COPIES_MAX {
             self.flush_copies(now_s);
         }
@@ -299,14 +321,6 @@ impl std::fmt::Debug for Reporter {
             .debug_struct("Reporter")
             .field("open", &self.open.len())
             .finish_non_exhaustive()
-    }
-}
-
-fn tell_login(out: &mut Vec<Datagram>, maps: &mut Stream, server: &Server, id: LoginId, client: &Client) {
-    let login = names::login(client);
-    out.push(Datagram::Detail(login_packet(maps, server, id, &login)));
-    if let Some(token) = names::token(client) {
-        out.push(Datagram::Detail(token_packet(maps, server, id, &login, &token)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Clients and copies in the words of XRootD.
 
-use monitoring_wire::{CopyRecord, Course, Login, Token, address};
+use monitoring_wire::{CopyRecord, Course, Login, Server, Token, address};
 use time::OffsetDateTime;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
@@ -15,6 +15,13 @@ const TIME: &[BorrowedFormatItem<'_>] =
 fn protocol(spoken: Spoken) -> &'static str {
     match spoken {
         Spoken::Http => "http",
+        Spoken::Xroot => "xroot",
+    }
+}
+
+fn scheme(spoken: Spoken) -> &'static str {
+    match spoken {
+        Spoken::Http => "https",
         Spoken::Xroot => "xroot",
     }
 }
@@ -58,15 +65,26 @@ pub(super) fn token(client: &Client) -> Option<Token> {
     })
 }
 
-pub(super) fn copy_record(copied: &Copied) -> CopyRecord {
+pub(super) fn copy_record(server: &Server, copied: &Copied, has_names: bool) -> CopyRecord {
     let client = &copied.client;
-    let user = if client.user.is_empty() {
+    let user = if client.user.is_empty() || !has_names {
         "unknown"
     } else {
         &client.user
     };
     let ip = client.peer.ip();
     let port = client.peer.port();
+    let here = format!(
+        "{}://{}:{}/{}",
+        scheme(client.spoken),
+        server.host,
+        server.port,
+        copied.path
+    );
+    let (source, destination) = match copied.is_pull {
+        true => (copied.remote.clone(), here),
+        false => (here, copied.remote.clone()),
+    };
     CopyRecord {
         protocol: protocol(client.spoken),
         client: format!("{user}.{port}:{port}@{}", address(ip)),
@@ -78,8 +96,8 @@ pub(super) fn copy_record(copied: &Copied) -> CopyRecord {
             mode: if copied.is_pull { "pull" } else { "push" },
             family: if ip.to_canonical().is_ipv4() { 4 } else { 6 },
         },
-        source: copied.source.clone(),
-        destination: copied.destination.clone(),
+        source,
+        destination,
         size_bytes: copied.bytes,
     }
 }
