@@ -28,9 +28,7 @@ impl Cms {
             faults.push(format!("managers: at most {MANAGERS_MAX}"));
         }
         for manager in &self.managers {
-            let port = manager.rsplit_once(':').filter(|(host, _)| is_host(host));
-            let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-            if port.is_none_or(|port| port == 0) {
+            if !is_host_and_port(manager) {
                 faults.push(format!(
                     "managers: \"{manager}\" is no manager; write host:port with the port of its cmsd"
                 ));
@@ -38,6 +36,13 @@ impl Cms {
         }
         faults
     }
+}
+
+/// `host:port`, with any port but 0.
+pub(crate) fn is_host_and_port(text: &str) -> bool {
+    let port = text.rsplit_once(':').filter(|(host, _)| is_host(host));
+    let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+    port.is_some_and(|port| port != 0)
 }
 
 /// A name, an address, or an IPv6 address in brackets.

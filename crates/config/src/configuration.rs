@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::cms::Cms;
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::messages::Messages;
+use crate::monitoring::Monitoring;
 use crate::other_side::{Delegation, HandOver};
 use crate::parse::{Faults, Mistake, parse};
 use crate::queue::Queue;
@@ -44,6 +45,7 @@ sections! {
         queue: Queue;
         messages: Messages;
         cms: Cms;
+        monitoring: Monitoring;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
         sites: Vec<Site>;
@@ -105,6 +107,7 @@ impl Configuration {
         found.extend(Conflict::of::<Queue>(self.queue.faults()));
         found.extend(Conflict::of::<Messages>(self.messages.faults(self.queue.anonymous)));
         found.extend(Conflict::of::<Cms>(self.cms.faults(self.xroot.enabled)));
+        found.extend(Conflict::of::<Monitoring>(self.monitoring.faults()));
         found.extend(Conflict::of::<Cluster>(self.cluster.faults()));
         found.extend(Conflict::of::<Bus>(self.bus.faults(!self.exports.is_empty())));
         found.extend(Conflict::of::<X509>(self.x509.faults()));

@@ -38,6 +38,10 @@ pub(crate) const BODIES_MAX: usize = 1024;
 pub(crate) const REFUSALS_MAX: usize = 64;
 /// Most queued log lines; more are dropped and counted.
 pub(crate) const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
+/// Most events that wait for the monitoring; more are dropped and counted.
+pub(crate) const EVENTS_QUEUED_MAX: usize = 64 * 1024;
+/// Time for the last packets of the monitoring when the server stops.
+pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);
 /// Most checksums that are being computed or queued at the same time.
 pub(crate) const CHECKSUMS_COMPUTED_MAX: usize = 1024;
 /// Time for which log lines are collected before they are written together.

@@ -18,7 +18,7 @@ use crate::digest::Wishes;
 use crate::elsewhere;
 use crate::exchange::FileExchange;
 use crate::state::PathChange;
-use endpoint::{Change, Decided, ExportPath};
+use endpoint::{Change, Decided, ExportPath, Granted};
 
 /// Answers PUT.
 pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
@@ -73,10 +73,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.has_begun = true;
     exchange.http.invite_body().await?;
-    let used = exchange.used(present.as_ref().map_or(0, |stat| stat.size_bytes), true);
-    let taken = take(exchange, upload.clone(), &algorithms, granted.max_upload_bytes).await;
-    used.written(exchange.http.record.bytes_in);
-    let (bytes, mut checksums) = taken.inspect_err(|_| used.torn())?;
+    let size_before = present.as_ref().map_or(0, |stat| stat.size_bytes);
+    let (bytes, mut checksums) = watched(exchange, size_before, upload.clone(), &algorithms, &granted).await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {
@@ -162,6 +160,20 @@ fn algorithms(exchange: &FileExchange<'_, '_>, head: &RequestHead, declared: &[C
     let others = declared.iter().map(Checksum::algorithm);
     let site = &exchange.door.settings.site;
     site.checksums_with(others.chain(Wishes::of(head).algorithms()))
+}
+
+/// Receives the body as [`take`] does, and tells those who watch.
+async fn watched(
+    exchange: &mut FileExchange<'_, '_>,
+    size_before: u64,
+    upload: Arc<dyn WriteHandle>,
+    algorithms: &[ChecksumAlgorithm],
+    granted: &Granted,
+) -> Result<(u64, Vec<Checksum>)> {
+    let used = exchange.used(size_before, true);
+    let taken = take(exchange, upload, algorithms, granted.max_upload_bytes).await;
+    used.written(exchange.http.record.bytes_in);
+    taken.inspect_err(|_| used.torn())
 }
 
 /// Receives the body. An upload whose body ends too early is dropped with what was stored.

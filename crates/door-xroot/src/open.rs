@@ -123,7 +123,7 @@ fn reply(exchange: &mut Exchange<'_>, options: OpenOptions, file: OpenFile, stat
     Ok(())
 }
 
-/// Tells those who watch that the file is used. A copy is told when it ends.
+/// Tells those who watch that the file is used. A copy is reported when it ends.
 fn used(exchange: &Exchange<'_>, path: &LogicalPath, content: &Content, stat: &Stat) -> Used {
     let telemetry = &exchange.connection.door.settings.site.telemetry;
     match content {

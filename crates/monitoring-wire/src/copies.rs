@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::header::{PACKET_BYTES_MAX, Stream};
 use crate::maps::Server;
 
-/// The longest packet of copies, in bytes, unless a single copy is longer; XRootD takes up to 32 KiB.
+/// The longest packet of copies, in bytes, unless a single copy is longer.
 const COPIES_BYTES_MAX: usize = PACKET_BYTES_MAX;
 
 /// A third-party copy that ended. The names of keys are XRootD's.
@@ -79,7 +79,8 @@ struct Source<'a> {
 pub fn copy_packet(
     stream: &mut Stream,
     server: &Server,
-    (begin_s, end_s): (u32, u32),
+    begin_s: u32,
+    end_s: u32,
     records: &[CopyRecord],
 ) -> (Vec<u8>, usize) {
     let span = json(&Span {
@@ -104,7 +105,7 @@ pub fn copy_packet(
     (text.into_bytes(), taken)
 }
 
-/// The packet that tells receivers of copies who the server is. It is sent as [`Server::packet`] is.
+/// The packet that tells receivers of copies who the server is, sent when [`Server::packet`] is.
 #[must_use]
 pub fn server_packet(stream: &mut Stream, server: &Server) -> Vec<u8> {
     let source = json(&Source {

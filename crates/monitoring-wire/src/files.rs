@@ -20,7 +20,7 @@ pub(crate) const IS_WRITTEN: u8 = 0x02;
 pub(crate) const HAS_SERVER: u8 = 0x01;
 /// Header and times of a packet: what comes before its first record.
 const BEGIN_BYTES: usize = HEADER_BYTES + 24;
-/// The longest path that is told; of a longer one the end is, which has the file's name.
+/// The longest path in a packet; of a longer one the end stands there, with the file's name.
 const PATH_BYTES_MAX: usize = 1024;
 
 /// The number of a login. 0 is the server.

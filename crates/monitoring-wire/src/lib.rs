@@ -6,7 +6,7 @@
 //! the bytes of third-party copies.
 //!
 //! Each packet is one UDP datagram. A receiver that knows the server (`=`) and the login (`u`)
-//! before the file of that login gets all of it, so whoever sends repeats both from time to time.
+//! before the file of that login gets all of it, so the sender repeats both from time to time.
 #![forbid(unsafe_code)]
 
 mod copies;
@@ -19,4 +19,4 @@ pub use copies::{CopyRecord, Course, copy_packet, server_packet};
 pub use decode::{Packet, Record, Unreadable, decode};
 pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
 pub use header::{PACKET_BYTES_MAX, Stream};
-pub use maps::{Login, Server, Token, address, experiment_packet, login_packet, token_packet};
+pub use maps::{Login, Server, Token, address, login_packet, token_packet};

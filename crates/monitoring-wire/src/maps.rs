@@ -142,20 +142,6 @@ pub fn token_packet(stream: &mut Stream, server: &Server, id: LoginId, login: &L
     map(stream, b'T', id, &text)
 }
 
-/// The packet of a login's experiment and activity (`U`), as SciTags number them.
-#[must_use]
-pub fn experiment_packet(
-    stream: &mut Stream,
-    server: &Server,
-    id: LoginId,
-    login: &Login,
-    (experiment, activity): (u16, u16),
-) -> Vec<u8> {
-    let name = server.name(login.protocol, &login.user, login.number, &address(login.address));
-    let text = format!("{name}\n&Uc={}&Ec={experiment}&Ac={activity}", id.0);
-    map(stream, b'U', id, &text)
-}
-
 fn map(stream: &mut Stream, code: u8, id: LoginId, text: &str) -> Vec<u8> {
     let mut content = id.0.to_be_bytes().to_vec();
     content.extend(text.as_bytes());
@@ -187,7 +173,7 @@ pub(crate) fn value(text: &str) -> String {
     clean
 }
 
-/// As [`value`], within a name that `/`, `.`, `:` and `@` take apart; something stands there always.
+/// As [`value`], within a name that `/`, `.`, `:` and `@` take apart; never empty.
 fn part(text: &str) -> String {
     let clean: String = value(text)
         .replace(['/', '.', ':', '@', ' '], "_")

@@ -151,7 +151,7 @@ fn third_party_copies_are_told_as_by_xrootd() {
         size_bytes: 0,
     };
     let mut stream = stream_at(1);
-    let (ours, taken) = copy_packet(&mut stream, &server(), (1_795_769_592, 1_795_769_592), &[record]);
+    let (ours, taken) = copy_packet(&mut stream, &server(), 1_795_769_592, 1_795_769_592, &[record]);
     assert_eq!(taken, 1);
     assert_eq!(String::from_utf8_lossy(&ours), String::from_utf8_lossy(&captured[0]));
     assert_eq!(server_packet(&mut stream, &server()), captured[1]);

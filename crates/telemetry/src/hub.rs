@@ -48,23 +48,20 @@ pub struct Queue {
 impl Hub {
     /// A hub with sinks of these names, each with a queue for so many events.
     #[must_use]
-    pub fn new(sinks: &[(&'static str, usize)]) -> (Self, Vec<Queue>) {
-        let mut queues = Vec::with_capacity(sinks.len());
-        let outlets = sinks.iter().map(|(name, events_max)| {
-            let (queue, events) = sync_channel(*events_max);
+    pub fn new<const SINKS: usize>(sinks: [(&'static str, usize); SINKS]) -> (Self, [Queue; SINKS]) {
+        let mut outlets = Vec::with_capacity(SINKS);
+        let queues = sinks.map(|(name, events_max)| {
+            let (queue, events) = sync_channel(events_max);
             let dropped = Arc::new(AtomicU64::new(0));
-            queues.push(Queue {
-                events,
+            outlets.push(Outlet {
+                name,
+                queue,
                 dropped: dropped.clone(),
             });
-            Outlet { name, queue, dropped }
+            Queue { events, dropped }
         });
-        let outlets: Vec<Outlet> = outlets.collect();
-        let inner = (!outlets.is_empty()).then(|| Inner {
-            outlets,
-            files: AtomicU64::new(0),
-        });
-        (Self(inner.map(Arc::new)), queues)
+        let files = AtomicU64::new(0);
+        (Self(Some(Arc::new(Inner { outlets, files }))), queues)
     }
 
     /// Whether anything is heard.

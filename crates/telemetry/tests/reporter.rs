@@ -22,7 +22,7 @@ struct Site {
 }
 
 fn site(events_max: usize) -> Site {
-    let (hub, mut queues) = Hub::new(&[("test", events_max)]);
+    let (hub, [queue]) = Hub::new([("test", events_max)]);
     let text = |text: &str| text.to_owned();
     let server = Server {
         id: 77,
@@ -38,7 +38,7 @@ fn site(events_max: usize) -> Site {
     let reporter = Reporter::new(server, WISHES, START_S);
     Site {
         hub,
-        queue: queues.remove(0),
+        queue,
         reporter,
         now_s: START_S,
     }

@@ -25,6 +25,7 @@ mod delegation;
 mod gsi;
 mod gsi_login;
 mod http_wire;
+mod monitoring;
 pub mod mutate;
 mod paths;
 mod policy;
@@ -229,6 +230,11 @@ pub const TARGETS: &[Target] = &[
         name: "macaroon-request",
         run: credentials::macaroon_request,
         words: credentials::REQUEST_WORDS,
+    },
+    Target {
+        name: "monitoring-packet",
+        run: monitoring::packet,
+        words: monitoring::PACKET_WORDS,
     },
     Target {
         name: "name-maps",

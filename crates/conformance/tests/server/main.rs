@@ -4,6 +4,7 @@ mod cache;
 mod forwarding;
 mod lifecycle;
 mod limits;
+mod monitoring;
 mod nodes;
 mod operations;
 mod s3_export;

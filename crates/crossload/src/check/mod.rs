@@ -19,6 +19,7 @@ mod issuers;
 mod lines;
 mod listeners;
 mod machine;
+mod monitoring;
 mod node;
 mod nodes;
 mod ports;
@@ -337,6 +338,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
     };
     findings.extend(listeners::check_doors(server, lines, &doors).await);
     findings.extend(cms::check_managers(configuration, lines).await);
+    findings.extend(monitoring::check(configuration, lines).await);
     let (server_trust, _) = ClientTls::load(&Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

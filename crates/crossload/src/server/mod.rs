@@ -17,6 +17,7 @@ mod exported;
 pub(crate) mod exposed;
 pub(crate) mod identities;
 pub(crate) mod log;
+mod monitoring;
 pub(crate) mod node;
 mod node_log;
 mod node_tokens;
@@ -70,6 +71,7 @@ use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
 use events::{AdminLog, Observer};
 use log::Log;
+use monitoring::Monitoring;
 use subsystem::Subsystem;
 use watch::Watch;
 
@@ -282,6 +284,7 @@ struct Server {
     doors: Dispatchers,
     observer: Arc<Observer>,
     metrics: Arc<Metrics>,
+    monitoring: Monitoring,
     tasks: TaskCount,
     log: Log,
     watch: Watch,
@@ -300,15 +303,18 @@ impl Server {
         gather_randomness()?;
         survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         let metrics = Arc::new(Metrics::new());
-        let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
         let mut listeners = Vec::new();
         for address in &configuration.server.listen {
             listeners.push(bind(*address)?);
         }
-        let addresses = listeners
+        let addresses: Vec<SocketAddr> = listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
+        let port = addresses.first().map_or(0, SocketAddr::port);
+        let monitoring = Monitoring::start(&configuration, port, &log)?;
+        let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
+        let observer = Arc::new(observer.with_telemetry(monitoring.hub()));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
@@ -330,6 +336,7 @@ impl Server {
             assembly,
             observer,
             metrics,
+            monitoring,
             tasks: threads.task_count(),
             log,
             watch,
@@ -391,6 +398,7 @@ impl Server {
                 self.assembly.exported.caches_part(),
                 self.assembly.exported.upstream_part(),
                 self.assembly.exported.trials_part(),
+                self.monitoring.part(),
             ]))),
         });
         let log = Arc::new(AdminLog(self.observer.clone()));
@@ -452,6 +460,8 @@ impl Server {
                 Duration::ZERO
             }
         };
+        let monitoring = self.monitoring.clone();
+        let _ = execution::blocking(move || monitoring.stop()).await;
         self.log.write("stopped", &json!({"cut_short": !in_time}));
         wait
     }

@@ -303,12 +303,12 @@ impl Reporter {
     }
 
     fn flush_copies(&mut self, now_s: u64) {
-        let span = (seconds(self.copied_since_s), seconds(now_s));
+        let (begin_s, end_s) = (seconds(self.copied_since_s), seconds(now_s));
         self.copied_since_s = now_s;
         let copied = std::mem::take(&mut self.copied);
         let mut rest = copied.as_slice();
         while !rest.is_empty() {
-            let (packet, taken) = copy_packet(&mut self.copies, &self.server, span, rest);
+            let (packet, taken) = copy_packet(&mut self.copies, &self.server, begin_s, end_s, rest);
             self.out.push(Datagram::Copies(packet));
             rest = &rest[taken..];
         }
