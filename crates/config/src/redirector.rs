@@ -111,7 +111,7 @@ impl Redirector {
         exports.any(|export| export.is_within(&self.path) || self.path.is_within(export))
     }
 
-    /// Mistakes in the sections of a redirector. `has_key`: there is a key that the nodes may share.
+    /// Mistakes in the sections of a redirector. `has_key`: there is a key for the nodes to share.
     pub(crate) fn faults(&self, nodes: &[ClusterNode], has_key: bool) -> Vec<Conflict> {
         let mut own = Vec::new();
         if self.capabilities && !has_key {

@@ -13,12 +13,22 @@ impl Export {
 
     /// Mistakes in where its files are.
     pub(crate) fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut demand = |is_good: bool, words: &str| {
-            if !is_good {
-                faults.push(words.to_owned());
-            }
-        };
+        let mut faults: Vec<String> = self.place_fault().into_iter().collect();
+        faults.extend(self.credential_faults());
+        faults.extend(self.identity_fault());
+        let is_root = self.remote.as_ref().is_some_and(|url| url.starts_with("root:"));
+        if !is_root && !self.remote_page_checksums {
+            let words = "remote_page_checksums: is for a remote that begins with root: only; remove it";
+            faults.push(words.to_owned());
+        }
+        faults.extend(self.remote_faults());
+        faults.extend(self.s3_faults());
+        faults.extend(self.hosts_faults());
+        faults
+    }
+
+    /// Its files are in exactly one place.
+    fn place_fault(&self) -> Option<String> {
         let places = [
             ("directory", self.directory.is_some()),
             ("remote", self.remote.is_some()),
@@ -28,12 +38,15 @@ impl Export {
         let mut given = places.into_iter().filter(|(_, is_given)| *is_given);
         let only = "give one of directory, remote, remote_hosts and s3";
         match (given.next(), given.next()) {
-            (Some(_), None) => {}
-            (Some((first, _)), Some((second, _))) => {
-                demand(false, &format!("{second}: {first} is given, too; {only}"));
-            }
-            _ => demand(false, &format!("directory: the export has no files; {only}")),
+            (Some(_), None) => None,
+            (Some((first, _)), Some((second, _))) => Some(format!("{second}: {first} is given, too; {only}")),
+            _ => Some(format!("directory: the export has no files; {only}")),
         }
+    }
+
+    /// Mistakes in what the other server is shown.
+    fn credential_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
         let credentials = [
             ("remote_token_file", &self.remote_token_file),
             ("remote_certificate", &self.remote_certificate),
@@ -44,57 +57,59 @@ impl Export {
             .filter_map(|(key, file)| file.as_ref().map(|_| key));
         let credential = shown.next();
         if let Some(key) = credential.filter(|_| !self.is_remote()) {
-            let words = format!("{key}: belongs to remote, which is missing; set remote, or remove it");
-            demand(false, &words);
+            faults.push(format!(
+                "{key}: belongs to remote, which is missing; set remote, or remove it"
+            ));
         }
-        demand(
-            self.remote_key.is_none() || self.remote_certificate.is_some(),
-            "remote_key: belongs to remote_certificate, which is missing; set that, too",
-        );
-        let is_clients = self.remote_identity != UpstreamIdentity::Service;
-        demand(
-            !is_clients || self.is_remote(),
-            "remote_identity: belongs to remote, which is missing; set remote, or remove it",
-        );
-        if let Some(key) = credential.filter(|_| is_clients) {
-            let words = format!(
+        if self.remote_key.is_some() && self.remote_certificate.is_none() {
+            let words = "remote_key: belongs to remote_certificate, which is missing; set that, too";
+            faults.push(words.to_owned());
+        }
+        if self.shows_clients() && !self.is_remote() {
+            let words = "remote_identity: belongs to remote, which is missing; set remote, or remove it";
+            faults.push(words.to_owned());
+        }
+        if let Some(key) = credential.filter(|_| self.shows_clients()) {
+            faults.push(format!(
                 "{key}: no credential of this server is shown with this remote_identity; remove it, or write \
                  remote_identity = \"service\""
-            );
-            demand(false, &words);
+            ));
         }
+        faults
+    }
+
+    /// Whether clients, and not this server, are shown to the other server.
+    fn shows_clients(&self) -> bool {
+        self.remote_identity != UpstreamIdentity::Service
+    }
+
+    /// `minted` and its secret need each other.
+    fn identity_fault(&self) -> Option<String> {
         let has_secret = self.remote_macaroon_secret_file.is_some();
-        match (self.remote_identity == UpstreamIdentity::Minted, has_secret) {
-            (true, false) => demand(
-                false,
-                "remote_identity: \"minted\" needs a secret; set remote_macaroon_secret_file",
-            ),
-            (false, true) => demand(
-                false,
-                "remote_macaroon_secret_file: is used with remote_identity = \"minted\" only; write that, or remove it",
-            ),
-            _ => {}
-        }
-        let is_root = self.remote.as_ref().is_some_and(|url| url.starts_with("root:"));
-        demand(
-            is_root || self.remote_page_checksums,
-            "remote_page_checksums: is for a remote that begins with root: only; remove it",
-        );
-        if let Some(url) = &self.remote {
-            demand(
-                self.remote_certificate.is_none() || !url.starts_with("http:"),
-                "remote_certificate: is not shown in clear text; write https, root or roots into remote",
-            );
-            if let Err(words) = check_url(url, is_clients || self.remote_token_file.is_some()) {
-                demand(false, &format!("remote: {words}"));
+        let words = match (self.remote_identity == UpstreamIdentity::Minted, has_secret) {
+            (true, false) => "remote_identity: \"minted\" needs a secret; set remote_macaroon_secret_file",
+            (false, true) => {
+                "remote_macaroon_secret_file: is used with remote_identity = \"minted\" only; write that, or remove it"
             }
-            demand(
-                self.quota_bytes.0 == 0,
-                "quota_bytes: the server of remote has its own; remove it",
-            );
+            _ => return None,
+        };
+        Some(words.to_owned())
+    }
+
+    /// Mistakes in the URL of the other server, and in what does not fit it.
+    fn remote_faults(&self) -> Vec<String> {
+        let Some(url) = &self.remote else { return Vec::new() };
+        let mut faults = Vec::new();
+        if self.remote_certificate.is_some() && url.starts_with("http:") {
+            let words = "remote_certificate: is not shown in clear text; write https, root or roots into remote";
+            faults.push(words.to_owned());
         }
-        faults.extend(self.s3_faults());
-        faults.extend(self.hosts_faults());
+        if let Err(words) = check_url(url, self.shows_clients() || self.remote_token_file.is_some()) {
+            faults.push(format!("remote: {words}"));
+        }
+        if self.quota_bytes.0 != 0 {
+            faults.push("quota_bytes: the server of remote has its own; remove it".to_owned());
+        }
         faults
     }
 }

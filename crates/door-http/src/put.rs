@@ -40,9 +40,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let granted = exchange.authorize(found.upload(), &path, size_bytes)?;
     let present = found.into_file(&path)?;
     check_conditions(head, present.as_ref(), &path)?;
-    exchange
-        .check_changes(head, &[PathChange::new(&export_path, &path, Change::Store)])
-        .await?;
+    let change = [PathChange::new(&export_path, &path, Change::Store)];
+    exchange.check_changes(head, &change).await?;
     let algorithms = algorithms(exchange, head, &declared);
     let options = UploadOptions {
         size_bytes,
@@ -73,8 +72,8 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let upload = upload.map_err(|error| error.with_subject(&path))?;
     exchange.has_begun = true;
     exchange.http.invite_body().await?;
-    let size_before = present.as_ref().map_or(0, |stat| stat.size_bytes);
-    let (bytes, mut checksums) = watched(exchange, size_before, upload.clone(), &algorithms, &granted).await?;
+    let watched = watched(exchange, present.as_ref(), upload.clone(), &algorithms, &granted);
+    let (bytes, mut checksums) = watched.await?;
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {
@@ -165,12 +164,12 @@ fn algorithms(exchange: &FileExchange<'_, '_>, head: &RequestHead, declared: &[C
 /// Receives the body as [`take`] does, and tells those who watch.
 async fn watched(
     exchange: &mut FileExchange<'_, '_>,
-    size_before: u64,
+    present: Option<&Stat>,
     upload: Arc<dyn WriteHandle>,
     algorithms: &[ChecksumAlgorithm],
     granted: &Granted,
 ) -> Result<(u64, Vec<Checksum>)> {
-    let used = exchange.used(size_before, true);
+    let used = exchange.used(present.map_or(0, |stat| stat.size_bytes), true);
     let taken = take(exchange, upload, algorithms, granted.max_upload_bytes).await;
     used.written(exchange.http.record.bytes_in);
     taken.inspect_err(|_| used.torn())

@@ -183,8 +183,8 @@ fn xrootd(lab: &mut Lab, version: XrootdVersion, port: u16, is_cached: bool) -> 
     })?))
 }
 
-/// versitygw never answers `Expect: 100-continue`, and rclone waits a second for that in each PUT by
-/// default: what is measured here is not that second.
+/// versitygw never answers `Expect: 100-continue`, and rclone waits a second for that in each PUT:
+/// what is measured here is not that second.
 pub(super) const RCLONE_NO_WAIT: (&str, &str) = ("RCLONE_EXPECT_CONTINUE_TIMEOUT", "0s");
 
 fn rclone(lab: &mut Lab, objects: &Objects) -> Result<Server> {

@@ -39,7 +39,7 @@ impl Client {
         };
         match self.page(file, &place, &place.prefix(), None, "1").await {
             Ok(page) if !page.entries.is_empty() => Ok(directory()),
-            // There is no such bucket, the server does not know the key, or has the bucket elsewhere.
+            // No such bucket, a key that the server does not know, or a bucket that is elsewhere.
             Err(error)
                 if matches!(
                     error.code(),
