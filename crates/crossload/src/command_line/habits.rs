@@ -119,6 +119,7 @@ impl CopyOptions {
             self.transfer.discards = true;
         }
         self.take_tree_rule(habits.tree_rule)?;
+        self.take_checksum(habits.tree_rule)?;
         let mut notices = Vec::new();
         if self.common.timeout.is_some_and(|timeout| timeout < DOUBTFUL_TIMEOUT) {
             notices.push("-t is a time limit, as for gfal-copy; xrdcp's -t is --retries here".to_owned());
@@ -135,7 +136,6 @@ impl CopyOptions {
         if let Some(limit) = habits.transfer_timeout {
             self.take_limit(limit)?;
         }
-        self.take_checksum()?;
         habits.xrdcp.apply(&mut self)?;
         Ok((self, notices))
     }
@@ -187,16 +187,24 @@ impl CopyOptions {
         Ok(())
     }
 
-    /// xrdcp's `-C` names a checksum, gfal's a text for the servers' logs.
-    fn take_checksum(&mut self) -> Result<(), Failure> {
+    /// xrdcp's `-C` names a checksum, gfal's a text for the servers' logs. Here it is either, so a
+    /// text that is neither may be a mistyped checksum.
+    fn take_checksum(&mut self, rule: Option<TreeRule>) -> Result<(), Failure> {
         let mut wish = None;
-        self.common.client_info.retain(|text| match xrdcp_checksum(text) {
-            Ok(found) => {
-                wish = found.or(wish.take());
-                false
+        let mut texts = Vec::new();
+        for text in std::mem::take(&mut self.common.client_info) {
+            match (xrdcp_checksum(&text), rule) {
+                (Ok(found), _) => wish = found.or(wish.take()),
+                (Err(why), Some(TreeRule::Xrdcp)) => return Err(Failure::invalid(format!("-C {text}: {why}"))),
+                (Err(why), None) if !text.contains('=') => {
+                    return Err(Failure::invalid(format!(
+                        "-C {text}: {why}; a text for the servers' logs is key=value"
+                    )));
+                }
+                (Err(_), _) => texts.push(text),
             }
-            Err(_) => true,
-        });
+        }
+        self.common.client_info = texts;
         match (wish, &self.transfer.checksum) {
             (Some(_), Some(_)) => Err(Failure::invalid("-C and -K name a checksum each")),
             (Some(wish), None) => {

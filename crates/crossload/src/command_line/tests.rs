@@ -196,6 +196,27 @@ fn what_has_no_counterpart_is_refused_in_words() {
 }
 
 #[test]
+fn a_mistyped_checksum_is_refused() {
+    for (line, words) in [
+        ("copy -C adler23 a b", "not one of adler32"),
+        ("copy -C adler32:xyz a b", "\"xyz\" is not"),
+        ("xrdcp -C foo:print a b", "not one of adler32"),
+        ("xrdcp -C foo=1 a b", "-C foo=1: not one of adler32"),
+    ] {
+        let Ok(Command::Copy(options)) = parse(&format!("crossload {line}")) else {
+            panic!("{line} is not understood");
+        };
+        let refused = options.translated().expect_err(line);
+        assert_eq!(refused.exit_code, 22, "{line}");
+        assert!(refused.words.contains(words), "{line}: {}", refused.words);
+    }
+    let Ok(Command::Copy(options)) = parse("crossload gfal-copy -C adler23 a b") else {
+        panic!("not understood");
+    };
+    assert_eq!(options.translated().expect("a text").0.common.client_info, ["adler23"]);
+}
+
+#[test]
 fn options_of_xrdcp_do_what_they_say() {
     let (options, notices) = copy("-s -S 4 -C adler32:1abc -C job=7 -T only -t 3 a b")
         .translated()
