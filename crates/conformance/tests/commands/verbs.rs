@@ -306,6 +306,11 @@ fn head_and_tail_print_the_ends_of_files() {
         assert_eq!(print("tail", &["-n", "50000"], "log"), lines[10_000..].concat());
         assert_eq!(print("head", &["-c", "100KiB"], "log"), whole[..100 << 10]);
         assert_eq!(print("tail", &["-c", "7"], "log"), whole[whole.len() - 7..]);
+        assert_eq!(print("tail", &["-n", "+50001"], "log"), lines[50_000..].concat());
+        assert_eq!(print("tail", &["-n", "+60001"], "log"), "");
+        assert_eq!(print("tail", &["-n", "+0"], "open"), "one\ntwo");
+        assert_eq!(print("tail", &["-c", "+6"], "open"), "wo");
+        assert_eq!(print("tail", &["-c", "+9"], "open"), "");
         for command in ["head", "tail"] {
             assert!(print(command, &["-n", "1000000"], "log") == whole, "{command}");
             assert_eq!(print(command, &["-c", "1MiB"], "open"), "one\ntwo");

@@ -142,12 +142,19 @@ impl Content {
 
     /// Prints what the options ask for.
     async fn print_end(&mut self, options: &EndOptions, end: End) -> Result<()> {
-        match (end, options.bytes) {
-            (End::Head, Some(bytes)) => self.print(0, bytes).await,
-            (End::Head, None) => self.print_lines(options.lines).await,
-            (End::Tail, Some(bytes)) => self.print(self.size_bytes.saturating_sub(bytes), bytes).await,
-            (End::Tail, None) => {
-                let start = self.start_of_last_lines(options.lines).await?;
+        match (end, options.bytes, options.lines) {
+            (End::Head, Some(bytes), _) => self.print(0, bytes.count).await,
+            (End::Head, None, lines) => self.print_lines(lines.count).await,
+            (End::Tail, Some(bytes), _) => {
+                let start = match bytes.is_start {
+                    true => bytes.count.saturating_sub(1),
+                    false => self.size_bytes.saturating_sub(bytes.count),
+                };
+                self.print(start, u64::MAX).await
+            }
+            (End::Tail, None, lines) if lines.is_start => self.print_behind(lines.count.saturating_sub(1)).await,
+            (End::Tail, None, lines) => {
+                let start = self.start_of_last_lines(lines.count).await?;
                 self.print(start, u64::MAX).await
             }
         }
@@ -169,15 +176,18 @@ impl Content {
         while !rest.is_empty() && lines > 0 {
             let range = rest.take_front(self.step());
             let piece = self.read(range).await?;
-            let mut ends = piece.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-            let end = ends
-                .nth(usize::try_from(lines - 1).unwrap_or(usize::MAX))
-                .map(|(at, _)| at + 1);
-            output::write_out(&piece[..end.unwrap_or(piece.len())]);
-            lines = match end {
-                Some(_) => 0,
-                None => lines - piece.iter().filter(|byte| **byte == b'\n').count() as u64,
-            };
+            output::write_out(&piece[..end_of_lines(&piece, &mut lines)]);
+        }
+        Ok(())
+    }
+
+    /// Prints what follows the first lines.
+    async fn print_behind(&mut self, mut lines: u64) -> Result<()> {
+        let mut rest = ByteRange::whole(self.size_bytes);
+        while !rest.is_empty() {
+            let range = rest.take_front(self.step());
+            let piece = self.read(range).await?;
+            output::write_out(&piece[end_of_lines(&piece, &mut lines)..]);
         }
         Ok(())
     }
@@ -206,4 +216,18 @@ impl Content {
         }
         Ok(0)
     }
+}
+
+/// Where so many lines end, or the end of the piece. Takes those that end in it from `lines`.
+fn end_of_lines(piece: &[u8], lines: &mut u64) -> usize {
+    if *lines == 0 {
+        return 0;
+    }
+    for (at, _) in piece.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {
+        *lines -= 1;
+        if *lines == 0 {
+            return at + 1;
+        }
+    }
+    piece.len()
 }

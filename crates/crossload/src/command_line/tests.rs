@@ -1,6 +1,7 @@
 //! Command lines of users and scripts, and the help.
 
 use super::client::{Delegate, by_variable};
+use super::ends::Amount;
 use super::*;
 use clap::CommandFactory;
 use remote::Delegation;
@@ -366,9 +367,18 @@ fn head_counts_bytes_as_others_do() {
     let Ok(Command::Head(options)) = parse("crossload head -c 1K f") else {
         panic!("not understood");
     };
-    assert_eq!(options.bytes, Some(1024));
-    let refused = parse("crossload tail -c +5 f").expect_err("no size").to_string();
-    assert!(refused.contains("how many bytes"), "{refused}");
+    let amount = |count, is_start| Amount { count, is_start };
+    assert_eq!(options.bytes, Some(amount(1024, false)));
+    for (line, lines, bytes) in [
+        ("tail f", amount(10, false), None),
+        ("tail -n +5 f", amount(5, true), None),
+        ("tail -c +1K f", amount(10, false), Some(amount(1024, true))),
+    ] {
+        let Ok(Command::Tail(options)) = parse(&format!("crossload {line}")) else {
+            panic!("{line} is not understood");
+        };
+        assert_eq!((options.lines, options.bytes), (lines, bytes), "{line}");
+    }
 }
 
 #[test]
