@@ -513,6 +513,9 @@ fn an_interrupted_upload_leaves_nothing_or_says_so() {
                 failed.contains("\"code\":\"cancelled\"") && failed.contains(file),
                 "{failed}"
             );
+            // It is our own end, and not that of the server.
+            let is_ours = failed.contains("\"exit_code\":4") && !failed.contains("by the server");
+            assert!(is_ours && failed.contains("\"message\":\"canceled"), "{failed}");
             let is_there = server.data().join(test).join(scheme).exists();
             // Over HTTP nothing proves whose file it is, so it stays.
             let is_told = said.contains("a part of the file may remain") && scheme == "davs";

@@ -522,6 +522,18 @@ fn nothing_is_deleted_if_the_source_is_not_known_completely() {
         assert!(synced.stderr.contains("nothing was deleted"), "{}", synced.said());
         assert_eq!(visible(&site.second.data().join(name)), ["a", "d/b", "more"]);
     }
+    // A source that is missing is told to programs as copy tells it.
+    let none = site.first.davs("odd-none/");
+    let missing = site
+        .lab
+        .run_client("sync", &["--delete", "--json", &none, &site.second.davs("odd-http")])
+        .failed_with(2);
+    assert_eq!(counts(&missing), [0, 1, 0]);
+    let failed = events(&missing, "failed");
+    assert!(
+        failed.len() == 1 && failed[0]["source"] == none && failed[0]["error"]["exit_code"] == 2,
+        "{failed:?}"
+    );
 }
 
 #[test]

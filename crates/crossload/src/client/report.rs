@@ -301,15 +301,25 @@ impl Report {
         }
     }
 
-    /// The command was stopped while it copied a file.
-    pub(crate) fn stopped(&self, source: &Place, error: &Error) {
+    /// The command was stopped for a reason while it copied a file.
+    pub(crate) fn stopped(&self, source: &Place, error: &Error, reason: &Failure) {
         match self.style {
             Style::Json => self.event(
                 "failed",
-                json!({"source": source.to_string(), "error": error_json(error)}),
+                json!({"source": source.to_string(), "error": stopped_json(error, reason)}),
             ),
             Style::Lines => self.line(&format!("[CANCELED] {}", output::name(&source.to_string()))),
             Style::Bar | Style::Quiet => {}
+        }
+    }
+
+    /// The command failed before it found anything. In words, the caller prints the error.
+    pub(crate) fn not_begun(&self, source: &str, error: &Error, is_dry: bool) {
+        if self.style == Style::Json {
+            self.event("failed", json!({"source": source, "error": error_json(error)}));
+            let totals = Totals::default();
+            totals.add(|count| count.failed += 1);
+            self.summary(&totals.snapshot(), is_dry);
         }
     }
 
@@ -467,6 +477,19 @@ pub(crate) fn error_json(error: &Error) -> Value {
     json!({"code": error.code().name(), "exit_code": failure.exit_code, "side": error.side().name(),
         "phase": error.phase().name(), "message": error.public(), "next": failure.next(Reader::User),
         "retry": error.retry()})
+}
+
+/// The end of a copy by Ctrl-C or `--timeout`, as JSON: what the command itself says of it.
+fn stopped_json(error: &Error, reason: &Failure) -> Value {
+    let words = reason
+        .words
+        .split_once(" - ")
+        .map_or(&*reason.words, |(_, words)| words);
+    let mut body = error_json(error);
+    body["exit_code"] = reason.exit_code.into();
+    body["message"] = words.into();
+    body["next"] = reason.next(Reader::User).into();
+    body
 }
 
 /// The bar of one file.

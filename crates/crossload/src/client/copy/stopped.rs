@@ -77,7 +77,7 @@ impl Copier {
         let copies = self.under_way.take();
         for copy in copies.values() {
             self.totals.add(|count| count.failed += 1);
-            self.report.stopped(&copy.source, &copy.cancelled());
+            self.report.stopped(&copy.source, &copy.cancelled(), &failure);
         }
         let left = join_all(copies.values().map(|copy| self.clean_up(copy))).await;
         left.iter().flatten().for_each(|words| self.report.complain(words));

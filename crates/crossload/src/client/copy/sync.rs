@@ -58,15 +58,31 @@ async fn prepare(
             IfExists::ReplaceOther,
         )?
     };
+    let report = Report::new(&options.common, options.transfer.quiet, false, true).heard_by(listener);
+    match places(session, options).await {
+        Ok((destination, top)) => Ok((Copier::new(session, settings, report), destination, top)),
+        Err(error) => {
+            report.not_begun(&options.source, &error, options.transfer.dry_run);
+            Err(match error.code() {
+                ErrorCode::NotDirectory if error.side() == Side::Source => {
+                    Failure::advised(&error, "Use copy for a file.")
+                }
+                _ => error.into(),
+            })
+        }
+    }
+}
+
+/// The destination, and the top of its tree.
+async fn places(session: &ClientContext, options: &SyncOptions) -> Result<(Destination, Place)> {
     let source = session.place(&options.source).await?;
     if !session.stat(&source, Side::Source).await?.is_directory {
-        let error = Error::new(ErrorCode::NotDirectory, Side::Source, Phase::Open).with_subject(&source);
-        return Err(Failure::advised(&error, "Use copy for a file."));
+        let error = Error::new(ErrorCode::NotDirectory, Side::Source, Phase::Open);
+        return Err(error.with_subject(&source));
     }
     let destination = Destination::look(session, &options.destination, true).await?;
     let top = target_of(&options.source, &source, true, Some(&destination))?;
-    let report = Report::new(&options.common, options.transfer.quiet, false, true).heard_by(listener);
-    Ok((Copier::new(session, settings, report), destination, top))
+    Ok((destination, top))
 }
 
 /// An entry that only the destination has.
