@@ -423,7 +423,10 @@ impl ReadHandle for RemoteFile {
     fn check_unchanged(&self) -> Answer<'_, ()> {
         Box::pin(async {
             let now = self.upstream.client.stat(&self.resource()).await;
-            let now = stat(&now.map_err(|error| self.blame(&error))?);
+            let now = now.map_err(|error| self.blame(&error))?;
+            // Not every server tells the length here.
+            let size_bytes = now.size_bytes.or(Some(self.stat.size_bytes));
+            let now = stat(&remote::Entry { size_bytes, ..now });
             match now.same_content(&self.stat) {
                 true => Ok(()),
                 false => Err(self.changed().with_subject(&self.path)),
