@@ -58,7 +58,7 @@ fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
 }
 
 /// What cannot be done with the history in a file.
-fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
+pub(crate) fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
     move |error| match error {
         StoreError::File(cause) => Failure::system(file.display(), &cause),
         other => Failure {
