@@ -234,6 +234,10 @@ fn a_repeated_copy_of_a_tree_copies_nothing_twice() {
         assert_eq!(copy(&["--update"]).0, [0, 0, 5], "it is newer there");
         assert_eq!(copy(&["-f"]).0, [5, 0, 0]);
         assert_eq!(fs::read(&there).expect("it"), b"shorter");
+        // The copy is newer, but what must be verified is no less so where it is skipped.
+        change(&here, b"SHORTER", -100);
+        let (required, ended) = copy(&["--verify", "required"]);
+        assert_eq!(required, [0, 1, 4], "{}", ended.said());
         change(&here, &old, -100);
     }
 }

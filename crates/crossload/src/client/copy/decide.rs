@@ -8,7 +8,7 @@ use super::super::place::Place;
 use super::super::session::Info;
 use super::super::tree::{Pair, There};
 use super::Copier;
-use crate::command_line::CopyOptions;
+use crate::command_line::{CompareBy, CopyOptions, TransferOptions, Verify};
 
 /// What happens with a file that exists at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl Copier {
             info: there,
         };
         let how = compare_files::How {
-            by: self.settings.transfer.compare,
+            by: compared_by(&self.settings.transfer),
             keeps_times: self.settings.transfer.times,
         };
         self.session.compare(source, copy, how).await
@@ -180,4 +180,38 @@ impl Copier {
 
 fn exists(pair: &Pair) -> Error {
     Error::new(ErrorCode::Exists, Side::Destination, Phase::Open).with_subject(&pair.target)
+}
+
+/// How existing files are compared. What `--verify required` promises holds for skipped files too,
+/// unless the user names another way.
+fn compared_by(transfer: &TransferOptions) -> CompareBy {
+    match (transfer.verify, transfer.compare) {
+        (Some(Verify::Required), CompareBy::Auto) => CompareBy::Checksum,
+        (_, by) => by,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::command_line::{Command, CommandLine};
+
+    #[test]
+    fn what_must_be_verified_is_skipped_by_its_checksum_only() {
+        for (options, by) in [
+            ("", CompareBy::Auto),
+            ("--verify available", CompareBy::Auto),
+            ("--verify required", CompareBy::Checksum),
+            ("--verify required --compare size", CompareBy::Size),
+        ] {
+            let line = format!("crossload sync {options} a b");
+            let parsed = CommandLine::try_parse_from(line.split_whitespace()).expect("a command");
+            let Command::Sync(sync) = parsed.command else {
+                panic!("{line}");
+            };
+            assert_eq!(compared_by(&sync.transfer), by, "{options}");
+        }
+    }
 }
