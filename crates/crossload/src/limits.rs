@@ -212,3 +212,5 @@ pub(crate) const REPORT_BODY_BYTES_MAX: usize = 1024;
 pub(crate) const REPORT_ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Time limit of that webhook.
 pub(crate) const REPORT_ANSWER_TIME: Duration = Duration::from_secs(30);
+/// Newest runs of a history among which the one before a run is looked for.
+pub(crate) const EARLIER_RUNS_MAX: u64 = 100;

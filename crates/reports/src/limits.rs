@@ -20,7 +20,7 @@ pub const METRIC_LINKS_MAX: usize = 10_000;
 pub const PAGE_MEMBERS_SHOWN: usize = 60;
 /// Bytes of links on a page after which their failures are not spelled out, but lead to their
 /// group.
-pub const FAILURE_TEXT_BYTES_MAX: usize = 1_800_000;
+pub const FAILURE_TEXT_BYTES_MAX: usize = 1_000_000;
 /// Kinds of failures that a page shows of one link with many copies.
 pub const COUNTED_FAILURES_SHOWN: usize = 10;
 /// Problems of one endpoint that a mail spells out.
@@ -33,3 +33,5 @@ pub const MAIL_TIMEOUT: Duration = Duration::from_secs(30);
 pub const LOGIN_BYTES_MAX: usize = 4096;
 /// Problems in the summary for a webhook.
 pub const SUMMARY_GROUPS_MAX: usize = 500;
+/// Runs that a page shows of each link.
+pub const TREND_RUNS_MAX: u64 = 24;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use history::{Blame, Cell, Link, Mode, Ongoing, Outcome, Run};
+use history::{Blame, Cell, Link, LinkRun, LinkSeries, Mode, Ongoing, Outcome, Run};
 
 use crate::group::{self, Group};
 
@@ -131,6 +131,8 @@ pub struct View<'a> {
     pub groups: Vec<Group>,
     /// For each cell of the run, its place in `planes`.
     pub plane_of: Vec<usize>,
+    /// How links did in the newest runs, this one included; empty without a history.
+    pub trends: HashMap<Link, Vec<LinkRun>>,
     /// For each cell of the run that failed, its place in `groups`.
     pub group_of: HashMap<usize, usize>,
     /// How all cells ended.
@@ -175,6 +177,7 @@ impl<'a> View<'a> {
             run,
             names,
             plane_of,
+            trends: HashMap::new(),
             group_of: group_of.collect(),
             planes: planes.into_values().collect(),
             groups,
@@ -187,6 +190,14 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn with_faults(mut self, faults: &[Ongoing]) -> Self {
         self.faults = faults.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// The same with what links did in the newest runs.
+    #[must_use]
+    pub fn with_trends(mut self, series: Vec<LinkSeries<LinkRun>>) -> Self {
+        let runs = |points: Vec<(u64, LinkRun)>| points.into_iter().map(|(_, run)| run).collect();
+        self.trends = series.into_iter().map(|one| (one.link, runs(one.points))).collect();
         self
     }
 

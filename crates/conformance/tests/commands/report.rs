@@ -101,6 +101,38 @@ fn a_run_has_every_form() {
     );
 }
 
+#[test]
+fn problems_that_the_run_before_lacks_are_new() {
+    let test = "problems_that_the_run_before_lacks_are_new";
+    let Some(lab) = available(test, Lab::new("report-new")) else {
+        return;
+    };
+    let run = sample();
+    let mut before = run.clone();
+    before["started_ms"] = json!(run["started_ms"].as_u64().expect("a time") - 3_600_000);
+    for cell in before["cells"].as_array_mut().expect("cells") {
+        if cell["link"]["source"] == mesh_endpoint(1) && cell["outcome"]["is"] == "failed" {
+            cell["outcome"] = json!({"is": "passed"});
+        }
+    }
+    let [history, html] = ["sqlite", "html"].map(|ending| plain(&lab.fresh("new").with_extension(ending)));
+    let options = ["--history", &history, "--html", &html, "--mail-dry-run"];
+    let mails = |run: &Value| {
+        report(&lab, &[&[&kept(&lab, run)[..]], &options[..]].concat())
+            .failed_with(1)
+            .text()
+    };
+    assert!(!mails(&before).contains("NEW"));
+    let text = mails(&run);
+    assert!(text.contains("\nSE-01.example.org: 1 NEW PROBLEM\n"), "{text}");
+    assert!(text.contains("\nSE-02.example.org: 1 PROBLEM\n"), "{text}");
+    let page = fs::read_to_string(&html).expect("a page");
+    assert_eq!(page.matches("failed in 1 of 2 runs").count(), 40);
+    assert_eq!(page.matches("failed in 2 of 2 runs").count(), 58);
+    // An older run has no later ones before it.
+    assert!(!mails(&before).contains("NEW"));
+}
+
 /// A server of SMTP; see `python/smtp_server.py`.
 struct MailServer {
     process: Process,

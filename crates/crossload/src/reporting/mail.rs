@@ -13,15 +13,22 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Sends each administrator what they should know of the run, or prints it; on standard error if
-/// standard output has JSON.
+/// standard output has JSON. Problems are new that the run of `--earlier` lacks, else the `earlier`
+/// one of the history.
 ///
 /// # Errors
 /// An unreadable file, or mails that could not be sent; the others are sent.
-pub(super) async fn send(view: &View<'_>, options: &ReportOptions, as_json: bool) -> Result<(), Failure> {
+pub(super) async fn send(
+    view: &View<'_>,
+    earlier: Option<Run>,
+    options: &ReportOptions,
+    as_json: bool,
+) -> Result<(), Failure> {
     if options.mail.is_none() && !options.mail_dry_run {
         return Ok(());
     }
-    let earlier: Option<Run> = options.earlier.as_deref().map(files::read_run).transpose()?;
+    let named = options.earlier.as_deref().map(files::read_run).transpose()?;
+    let earlier = named.or(earlier);
     let earlier = earlier.as_ref().map(View::new);
     let digests = digests(view, earlier.as_ref());
     if options.mail_dry_run {

@@ -15,7 +15,7 @@ use crate::command_line::{ReportOnOptions, ReportOptions};
 use crate::exit_code::SOME_FAILED;
 use crate::failure::Failure;
 use crate::output;
-use crate::stored_runs;
+use crate::stored_runs::{self, Past};
 
 pub(crate) use page::Page;
 
@@ -66,10 +66,12 @@ pub(crate) fn exit_code(run: &Run) -> u8 {
 /// The first of: a file that cannot be read or written, mails or a message that cannot be sent. The
 /// others are printed.
 pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> Result<(), Failure> {
-    let (view, unkept) = match view(run, options.history.as_deref()) {
-        Ok(view) => (view, None),
-        Err(failure) => (View::new(run), Some(not_delivered(failure.words))),
+    let (mut past, unkept) = match past(run, options.history.as_deref()) {
+        Ok(past) => (past, None),
+        Err(failure) => (None, Some(not_delivered(failure.words))),
     };
+    let earlier = past.as_mut().and_then(|past| past.earlier.take());
+    let view = view(run, past);
     match as_json {
         true => {
             output::json_piece(&reports::json::write(run));
@@ -79,7 +81,7 @@ pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> R
     }
     let mut failures: Vec<Failure> = unkept.into_iter().collect();
     failures.extend(files::write(&view, options));
-    failures.extend(mail::send(&view, options, as_json).await.err());
+    failures.extend(mail::send(&view, earlier, options, as_json).await.err());
     failures.extend(webhook::post(&view, options).await.err());
     let mut failures = failures.into_iter();
     let first = failures.next();
@@ -87,17 +89,22 @@ pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> R
     first.map_or(Ok(()), Err)
 }
 
-/// A run in the order in which it is shown; with a history, it is kept there, and faults have the
-/// times since when they last.
+/// Keeps a run in a history, if there is one, and returns what that knows about it.
 ///
 /// # Errors
 /// The history cannot be used.
-fn view<'a>(run: &'a Run, history: Option<&Path>) -> Result<View<'a>, Failure> {
+fn past(run: &Run, history: Option<&Path>) -> Result<Option<Past>, Failure> {
+    history.map(|file| stored_runs::keep(run, file)).transpose()
+}
+
+/// A run in the order in which it is shown; with a history, faults have the times since when they
+/// last, and links what they did before.
+fn view(run: &Run, past: Option<Past>) -> View<'_> {
     let view = View::new(run);
-    Ok(match history {
-        Some(file) => view.with_faults(&stored_runs::keep(run, file)?),
+    match past {
+        Some(past) => view.with_faults(&past.faults).with_trends(past.links),
         None => view,
-    })
+    }
 }
 
 /// What standard output can show. Colour is for terminals, and `NO_COLOR` turns it off

@@ -14,10 +14,10 @@ use history::Run;
 use http_server::Server;
 use http_server::control::ControlDoor;
 use net::listen::Acceptor;
-use reports::{View, html, json, prometheus};
+use reports::{html, json, prometheus};
 
 use super::files::read_run;
-use super::view;
+use super::{past, view};
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
 use crate::limits::{REPORT_BODY_BYTES_MAX, REPORT_CONNECTIONS_MAX};
@@ -37,10 +37,11 @@ struct Forms {
 
 impl Forms {
     fn of(run: &Run, history: Option<&Path>) -> Self {
-        let view = view(run, history).unwrap_or_else(|failure| {
+        let past = past(run, history).unwrap_or_else(|failure| {
             output::complain(&failure.words);
-            View::new(run)
+            None
         });
+        let view = view(run, past);
         Self {
             html: html::write(&view).into(),
             json: json::write(run).into(),

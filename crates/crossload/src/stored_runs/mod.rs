@@ -8,7 +8,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use history::{Filter, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute, ongoing};
+use history::{
+    Filter, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute, ongoing,
+};
+use reports::limits::TREND_RUNS_MAX;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,6 +19,7 @@ use crate::command_line::{
     HistoryAction, HistoryCheckOptions, HistoryExportOptions, HistoryFilter, HistoryImportOptions, HistoryListOptions,
 };
 use crate::failure::Failure;
+use crate::limits::EARLIER_RUNS_MAX;
 use crate::output;
 use crate::remotes::state_directory;
 use crate::table::Table;
@@ -71,17 +75,44 @@ pub(crate) fn failed(file: &Path) -> impl Fn(StoreError) -> Failure + '_ {
     }
 }
 
-/// Keeps a run in a history, and returns what is wrong in it, and since when.
+/// What a history knows about a run.
+pub(crate) struct Past {
+    /// What is wrong, and since when.
+    pub(crate) faults: Vec<Ongoing>,
+    /// What links did in the newest runs, this one included.
+    pub(crate) links: Vec<LinkSeries<LinkRun>>,
+    /// The run before it.
+    pub(crate) earlier: Option<Run>,
+}
+
+/// Keeps a run in a history, and returns what that knows about it.
 ///
 /// # Errors
 /// The history cannot be used.
-pub(crate) fn keep(run: &Run, history: &Path) -> Result<Vec<Ongoing>, Failure> {
+pub(crate) fn keep(run: &Run, history: &Path) -> Result<Past, Failure> {
     let mut store = Store::open(history).map_err(failed(history))?;
     store.add(run).map_err(failed(history))?;
-    let verdicts = store.verdicts(run.instrument, &run.title, 0);
-    let mut verdicts = verdicts.map_err(failed(history))?;
+    past(&store, run).map_err(failed(history))
+}
+
+fn past(store: &Store, run: &Run) -> Result<Past, StoreError> {
+    let mut verdicts = store.verdicts(run.instrument, &run.title, 0)?;
     verdicts.retain(|verdict| verdict.started_ms <= run.started_ms);
-    Ok(ongoing(&verdicts))
+    let mut links = store.link_runs(run.instrument, &run.title, TREND_RUNS_MAX)?;
+    for link in &mut links {
+        link.points.retain(|(started_ms, _)| *started_ms <= run.started_ms);
+    }
+    let filter = Filter {
+        instrument: Some(run.instrument),
+        title: Some(run.title.clone()),
+    };
+    let runs = store.list(&filter, EARLIER_RUNS_MAX)?;
+    let earlier = runs.iter().find(|one| one.started_ms < run.started_ms);
+    Ok(Past {
+        faults: ongoing(&verdicts),
+        links,
+        earlier: earlier.map(|one| store.load(one.id)).transpose()?.flatten(),
+    })
 }
 
 /// A history that exists, with its name for messages.

@@ -21,7 +21,14 @@ pub(super) fn pair_id(pair: Pair) -> String {
 /// All links.
 pub(super) fn write(out: &mut String, view: &View<'_>) {
     out.push_str("<section id=\"links\">\n<h2>Links</h2>\n");
-    out.push_str("<p class=\"sub\">each way to copy, with the times of its steps</p>\n");
+    let trends = match view.trends.is_empty() {
+        true => "",
+        false => "; a bar for each of the newest runs is as high as its copy took, or red where it failed",
+    };
+    let _ = writeln!(
+        out,
+        "<p class=\"sub\">each way to copy, with the times of its steps{trends}</p>"
+    );
     let pairs: BTreeSet<Pair> = view
         .planes
         .iter()
@@ -77,6 +84,9 @@ fn one_cell(out: &mut String, view: &View<'_>, at: usize, has_texts: bool) {
     );
     steps(out, &cell.steps);
     figures(out, cell);
+    if let Some(runs) = view.trends.get(&cell.link) {
+        spark::runs(out, runs);
+    }
     match &cell.outcome {
         Outcome::Skipped { why } | Outcome::NotApplicable { why } => {
             let _ = write!(out, "{}", Escaped(why));

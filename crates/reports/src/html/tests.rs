@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use history::{CountedFailure, Outcome, RatePoint};
+use history::{CountedFailure, LinkRun, LinkSeries, Outcome, RatePoint, Run};
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
@@ -120,8 +120,36 @@ fn a_page_of_3480_cells_is_small_even_if_all_fail() {
     for cell in &mut run.cells {
         cell.outcome = Outcome::Failed(Box::new(failure.clone()));
     }
-    let page = write(&View::new(&run));
+    let page = write(&View::new(&run).with_trends(trends(&run, 24)));
     assert!(page.len() < 3_000_000, "{}", page.len());
+}
+
+/// The same runs of each link: every fifth failed.
+fn trends(run: &Run, count: u64) -> Vec<LinkSeries<LinkRun>> {
+    let point = |at: u64| {
+        let has_failed = at % 5 == 1;
+        let run = LinkRun {
+            failed_share: if has_failed { 1.0 } else { 0.0 },
+            copy_ms: (!has_failed).then_some(100 + at),
+        };
+        (at, run)
+    };
+    let series = |link: &history::Link| LinkSeries {
+        link: link.clone(),
+        points: (0..count).map(point).collect(),
+    };
+    run.cells.iter().map(|cell| series(&cell.link)).collect()
+}
+
+#[test]
+fn links_have_a_bar_for_each_run() {
+    let run = mesh_run(3);
+    let page = write(&View::new(&run).with_trends(trends(&run, 3)));
+    elements(&page);
+    let bars = "<svg class=\"runs\" viewBox=\"0 0 12 20\" width=\"12\"><path class=\"p\" d=\"M2 20v-14M10 20v-14\"/>\
+                <path class=\"f\" d=\"M6 20v-20\"/></svg> failed in 1 of 3 runs";
+    assert_eq!(page.matches(bars).count(), run.cells.len(), "{page}");
+    assert!(!write(&View::new(&run)).contains("newest runs"));
 }
 
 #[test]
