@@ -148,6 +148,11 @@ fn what_is_planted_is_named_on_its_side_and_in_its_phase() {
     assert_eq!(last_json(&conformance::run(&exported.expect("built"))), results);
     assert_eq!(failed(&results), PLANTED, "{}\n{results:#}", run.stderr);
     assert_eq!(results["is_complete"], true);
+    let software = results["endpoints"][1]["software"].as_str();
+    assert!(
+        software.is_some_and(|words| words.starts_with("XRootD v")),
+        "{results:#}"
+    );
     rests(&results);
     shows_again(&servers, &results);
     for directory in &directories {

@@ -16,17 +16,18 @@ mod litter;
 mod mark;
 mod plan;
 mod share;
+mod software;
 mod step;
 mod stress;
 mod through;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use history::{Cell, Instrument, Run};
+use history::{Cell, EndpointSeen, Instrument, Run};
 use remote::Client;
 use tokio::sync::OnceCell;
 use transfer::Budget;
@@ -110,6 +111,8 @@ pub struct Mesh<'a> {
     content: Content,
     seeds: HashMap<Seat, OnceCell<Seeded>>,
     litter: Litter,
+    /// What the endpoints say they run.
+    software: Mutex<BTreeMap<usize, String>>,
     /// The cells, in the order of the plan; `None`: it has not ended yet.
     cells: Mutex<Vec<Option<Cell>>>,
     started_ms: u64,
@@ -148,6 +151,7 @@ impl<'a> Mesh<'a> {
             through: None,
             budget: Budget::new(),
             litter: Litter::default(),
+            software: Mutex::default(),
             started_ms: now_ms(),
             observe: Box::new(observe),
         }
@@ -164,7 +168,7 @@ impl<'a> Mesh<'a> {
 
     /// Tries all cells.
     pub async fn run(&self) {
-        tokio::join!(self.sweep_former(), self.attempt_all());
+        tokio::join!(self.sweep_former(), self.ask_software(), self.attempt_all());
     }
 
     async fn attempt_all(&self) {
@@ -201,10 +205,24 @@ impl<'a> Mesh<'a> {
             ended_ms: now_ms(),
             program: self.settings.program.clone(),
             is_complete: ended.len() == cells.len(),
-            endpoints: self.endpoints.iter().map(|one| one.seen(self.started_ms)).collect(),
+            endpoints: self.seen(),
             cells: ended,
             figures: Vec::new(),
         }
+    }
+
+    /// The endpoints with what they say of themselves.
+    fn seen(&self) -> Vec<EndpointSeen> {
+        let software = self.software();
+        let seen = self.endpoints.iter().enumerate().map(|(index, endpoint)| EndpointSeen {
+            software: software.get(&index).cloned(),
+            ..endpoint.seen(self.started_ms)
+        });
+        seen.collect()
+    }
+
+    fn software(&self) -> MutexGuard<'_, BTreeMap<usize, String>> {
+        self.software.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn parallel(&self) -> usize {

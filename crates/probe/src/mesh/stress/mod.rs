@@ -90,7 +90,7 @@ impl<'a> Stress<'a> {
 
     /// Runs it to its end.
     pub async fn run(&self) {
-        tokio::join!(self.mesh.sweep_former(), async {
+        tokio::join!(self.mesh.sweep_former(), self.mesh.ask_software(), async {
             tokio::join!(self.mesh.seed_all(), self.look_for_room());
             tokio::select! {
                 () = self.copy_all() => {}
