@@ -245,3 +245,34 @@ fn ten_thousand_files_a_second_are_told_whole() {
     let (_, last) = read(site.reporter.last(START_S + 10));
     assert!(last.is_empty());
 }
+
+#[test]
+fn one_connection_has_few_logins_whatever_it_shows() {
+    let mut site = site(65_536);
+    for number in 0..1_000 {
+        let named = Client {
+            program: format!("agent {number}"),
+            ..client(1)
+        };
+        drop(site.hub.open(|| named, "/a", 10, false));
+    }
+    let (codes, _) = site.hear(5);
+    assert_eq!(codes.matches('u').count(), 1, "another program is no other login");
+    for number in 0..1_000 {
+        let shown = Client {
+            subject: format!("subject {number}"),
+            ..client(1)
+        };
+        drop(site.hub.open(|| shown, "/a", 10, false));
+    }
+    let (codes, files) = site.hear(5);
+    assert_eq!(codes.matches('u').count(), 1_000);
+    let left = files
+        .iter()
+        .filter(|record| matches!(record, FileRecord::Left(_)))
+        .count();
+    assert_eq!(left, 1_001 - 32);
+    site.hub.tell(&Event::Left(client(1).peer));
+    let (_, files) = site.hear(5);
+    assert_eq!(files.len(), 32);
+}

@@ -10,6 +10,9 @@ use crate::client::Client;
 /// A login without open files is forgotten after this time, if the end of its connection has not
 /// been heard.
 const IDLE_S: u64 = 3600;
+/// Most logins of one connection: so many credentials can be shown on it before the first one
+/// without open files is taken for ended. What one client can cost stays small.
+const OF_CONNECTION_MAX: usize = 32;
 
 struct Login {
     client: Client,
@@ -17,6 +20,17 @@ struct Login {
     open: u32,
     has_left: bool,
     used_s: u64,
+}
+
+/// Whether it is the same login. The program is none of it: a client may name another with each
+/// request.
+fn is_same(known: &Client, client: &Client) -> bool {
+    let parts = |client: &Client| (client.spoken, client.peer, client.credential);
+    parts(known) == parts(client)
+        && known.user == client.user
+        && known.subject == client.subject
+        && known.issuer == client.issuer
+        && known.organisation == client.organisation
 }
 
 /// Logins by connection. One connection of HTTP may show several credentials.
@@ -32,21 +46,24 @@ impl Logins {
     }
 
     fn of(&mut self, client: &Client) -> Option<&mut Login> {
-        self.0
-            .get_mut(&client.peer)?
-            .iter_mut()
-            .find(|login| login.client == *client)
+        let logins = self.0.get_mut(&client.peer)?;
+        logins.iter_mut().find(|login| is_same(&login.client, client))
     }
 
-    pub(super) fn add(&mut self, client: &Client, id: LoginId, now_s: u64) {
-        let login = Login {
+    /// Keeps a new login. Returns one of the same connection that is taken for ended.
+    pub(super) fn add(&mut self, client: &Client, id: LoginId, now_s: u64) -> Option<LoginId> {
+        let logins = self.0.entry(client.peer).or_default();
+        let unused = logins.iter().position(|login| login.open == 0);
+        let ended = unused.filter(|_| logins.len() >= OF_CONNECTION_MAX);
+        let ended = ended.map(|index| logins.remove(index).id);
+        logins.push(Login {
             client: client.clone(),
             id,
             open: 0,
             has_left: false,
             used_s: now_s,
-        };
-        self.0.entry(client.peer).or_default().push(login);
+        });
+        ended
     }
 
     pub(super) fn opened(&mut self, client: &Client) {

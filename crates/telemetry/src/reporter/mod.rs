@@ -159,7 +159,9 @@ impl Reporter {
             return id;
         }
         let id = LoginId(self.fresh_id());
-        self.logins.add(client, id, now_s);
+        if let Some(ended) = self.logins.add(client, id, now_s) {
+            self.record(&FileRecord::Left(ended), now_s);
+        }
         self.tell_login(id, client);
         id
     }
