@@ -94,11 +94,11 @@ fn wrong(file: &Resource, phase: Phase, code: ErrorCode, detail: impl Into<Strin
         .with_detail(detail)
 }
 
-/// Stores the content.
+/// Stores the content under a name that is new: what a server leads to is not overwritten.
 pub(crate) async fn upload(client: &Client, file: &Resource, content: &Content) -> Result<()> {
     let options = PutOptions {
         size_bytes: Some(content.size_bytes()),
-        overwrite: true,
+        overwrite: false,
         ..PutOptions::default()
     };
     let mut outlet = client.put(file, &options).await?;

@@ -79,9 +79,43 @@ pub(super) fn failure(error: &Error, note: Option<&str>, reproduce: Vec<String>)
         side: error.side(),
         phase: error.phase(),
         code: error.code().name().to_owned(),
-        says,
+        says: without_tokens(&says),
         server_status: error.peer_status().map(PeerStatus::number),
-        server_words: error.peer_words().map(str::to_owned),
+        server_words: error.peer_words().map(without_tokens),
         reproduce,
+    }
+}
+
+/// The shortest run of letters that may be a token; names of files and hosts are mostly shorter.
+const TOKEN_BYTES_MIN: usize = 40;
+
+/// Words without what may be a token: results are kept, shown and mailed, and some servers quote
+/// the credential that they refuse.
+fn without_tokens(words: &str) -> String {
+    let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "_-.~+=".contains(letter);
+    let mut clean = String::with_capacity(words.len());
+    let mut rest = words;
+    while !rest.is_empty() {
+        let length = rest.find(|letter| !is_of_token(letter)).unwrap_or(rest.len());
+        let (run, behind) = rest.split_at(length);
+        clean.push_str(if run.len() < TOKEN_BYTES_MIN { run } else { "…" });
+        let next = behind.chars().next();
+        clean.extend(next);
+        rest = &behind[next.map_or(0, char::len_utf8)..];
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_that_a_server_quotes_are_left_out() {
+        let token = format!("eyJhbGciOiJFUzI1NiJ9.{}.c2lnbmF0dXJl", "YWJj".repeat(9));
+        let words = format!("denied: credential Bearer {token}, “go away”");
+        assert_eq!(without_tokens(&words), "denied: credential Bearer …, “go away”");
+        let usual = "no such file: https://d1.example.org:1094/data/crossload-mesh/file (404)";
+        assert_eq!(without_tokens(usual), usual);
     }
 }
