@@ -2,6 +2,9 @@
 
 use crate::output;
 
+/// The widest column to which others are padded, in characters.
+const WIDTH_MAX: usize = 1024;
+
 /// A table with a head.
 pub(crate) struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
@@ -38,7 +41,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         let line = |row: &[String; COLUMNS]| {
             let cells = row.iter().zip(&widths).filter(|(_, width)| **width > 0);
             let padded: Vec<String> = cells
-                .map(|(cell, width)| format!("{cell:<width$}", width = *width))
+                .map(|(cell, width)| format!("{cell:<width$}", width = (*width).min(WIDTH_MAX)))
                 .collect();
             padded.join("  ").trim_end().to_owned()
         };

@@ -54,7 +54,7 @@ fn suite(out: &mut String, view: &View<'_>, plane: &Plane) {
         Escaped(&name),
         timestamp(view.run.started_ms),
         counts(plane.tally),
-        seconds(cells().map(took_ms).sum())
+        seconds(cells().map(took_ms).fold(0, u64::saturating_add))
     );
     for cell in cells() {
         case(out, &name, cell);
@@ -65,8 +65,7 @@ fn suite(out: &mut String, view: &View<'_>, plane: &Plane) {
 fn took_ms(cell: &Cell) -> u64 {
     cell.steps
         .iter()
-        .map(|step| step.took_ms)
-        .sum::<u64>()
+        .fold(0, |sum: u64, step| sum.saturating_add(step.took_ms))
         .max(cell.copy_ms)
 }
 
