@@ -526,7 +526,7 @@ fn nothing_is_deleted_if_the_source_is_not_known_completely() {
         assert!(synced.stderr.contains("nothing was deleted"), "{}", synced.said());
         assert_eq!(visible(&site.second.data().join(name)), ["a", "d/b", "more"]);
     }
-    // A source that is missing is told to programs as copy tells it.
+    // Programs hear of a missing source as copy says it.
     let none = site.first.davs("odd-none/");
     let missing = site
         .lab
