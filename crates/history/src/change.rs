@@ -206,7 +206,7 @@ fn exact_tails(ranks: &[usize], sides: &[Side]) -> Vec<f64> {
         greatest.saturating_sub(side.count * (ranks.len() + 1) + side.excess.abs() as usize)
     };
     let missing_max = sides.iter().map(missing).max().unwrap_or(0);
-    // ways[k][m]: choices of k ranks of which the sum misses m.
+    // ways[k][m]: choices of k ranks whose sum misses m.
     let mut ways = vec![vec![0.0_f64; missing_max + 1]; count_max + 1];
     ways[0][0] = 1.0;
     for (seen, rank) in ranks.iter().enumerate() {

@@ -15,7 +15,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream of which nothing has been sent.
+    /// A stream that has sent nothing yet.
     #[must_use]
     pub fn new(started_s: u32) -> Self {
         Self { started_s, sequence: 0 }

@@ -195,7 +195,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell of which nothing was tried.
+    /// A cell that was not tried.
     #[must_use]
     pub fn untried(link: Link, outcome: Outcome) -> Self {
         Self {

@@ -17,7 +17,7 @@ pub struct LinkDay {
     pub failed: u64,
     /// Bytes that arrived whole.
     pub bytes: u64,
-    /// Cells that have passed, of which the time is known.
+    /// Cells that have passed and whose time is known.
     timed: u64,
     /// The sum of the logarithms of their times, in steps.
     logarithms: u64,

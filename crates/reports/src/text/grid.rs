@@ -66,7 +66,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// Whether it can be drawn in one block, with labels of which enough is left.
+    /// Whether it can be drawn in one block, with labels that still say enough.
     pub(super) fn fits(&self, width: usize) -> bool {
         self.cell_columns() * self.heads.len() + self.label_columns().min(LABEL_COLUMNS_MIN) <= width
     }
