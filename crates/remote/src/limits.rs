@@ -24,6 +24,10 @@ pub const IDLE_PEER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long ago a kept connection may have been used for a request that is not sent again when the
 /// connection breaks. No server known to us closes idle connections sooner (Apache after 5 s).
 pub const JUST_USED: Duration = Duration::from_secs(2);
+/// How long a server may be silent about a request on a kept connection before the request goes out
+/// again on a new one, if it can be repeated. XRootD 5.5.3 sometimes does not read the next request
+/// of a connection at all.
+pub const KEPT_ANSWER_WAIT: Duration = Duration::from_secs(10);
 /// How long an upload waits for `100 Continue` before it starts (RFC 9110 §10.1.1 allows any time;
 /// curl waits as long).
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
-    ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, RETRY_AFTER_MIN, RETRY_AFTER_TIME,
+    ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, KEPT_ANSWER_WAIT, RETRY_AFTER_MIN,
+    RETRY_AFTER_TIME,
 };
 use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead, shown_request};
 use net::Stream;
@@ -134,6 +135,8 @@ struct Broken {
     error: Error,
     /// The connection ended before a whole head had come.
     is_cut: bool,
+    /// The server took too long to answer.
+    is_silent: bool,
 }
 
 /// How long a server has put one request off.
@@ -250,17 +253,23 @@ impl Client {
     async fn speak_to(&self, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply> {
         let (origin, effect) = (Origin::of(hop.file), ask.effect());
         let failed = |broken: Broken| effect.unanswered(hop.file, ask.phase(), broken.error);
+        let first_byte = self.options.first_byte;
         if let Some(connection) = self.pool.take(&origin, effect.idle_max(), is_good) {
-            match self.speak(self.live(connection, &origin), hop, ask).await {
-                // The server closed the idle connection just as we used it (RFC 9112 §9.3.1), or
-                // something between cut it. Part of an answer changes nothing: it is repeatable.
-                Err(broken) if broken.is_cut && effect == Effect::Repeatable => {}
+            let kept = self.live(connection, &origin);
+            if effect != Effect::Repeatable {
+                return self.speak(kept, hop, ask, first_byte).await.map_err(failed);
+            }
+            match self.speak(kept, hop, ask, first_byte.min(KEPT_ANSWER_WAIT)).await {
+                // The server closed the idle connection just as we used it (RFC 9112 §9.3.1), it
+                // does not read from it any more, or something between cut it. Part of an answer
+                // changes nothing: it is repeatable.
+                Err(broken) if broken.is_cut || broken.is_silent => {}
                 other => return other.map_err(failed),
             }
         }
         let activity = &hop.file.access.activity;
         let connection = activity.connecting(self.connect(hop.file)).await?;
-        let spoken = self.speak(self.live(connection, &origin), hop, ask).await;
+        let spoken = self.speak(self.live(connection, &origin), hop, ask, first_byte).await;
         spoken.map_err(failed)
     }
 
@@ -291,8 +300,8 @@ impl Client {
         Ok(Connection::new(stream))
     }
 
-    /// Sends the request on one connection.
-    async fn speak(&self, mut live: Live, hop: &Hop<'_>, ask: &Ask<'_>) -> Result<Reply, Broken> {
+    /// Sends the request on one connection, and waits so long for the first byte of its answer.
+    async fn speak(&self, mut live: Live, hop: &Hop<'_>, ask: &Ask<'_>, first_byte: Duration) -> Result<Reply, Broken> {
         let request = self.request(hop, ask);
         hop.file.access.trace.tell(|| {
             let first = format!("> {} {}", ask.method.name(), hop.file.location);
@@ -310,18 +319,20 @@ impl Client {
                 return Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone())));
             }
             Ok(()) if ask.body == Body::WhenAsked => self.invitation(&mut live).await,
-            Ok(()) => live
-                .final_head(self.options.first_byte, self.options.stall)
-                .await
-                .map(Some),
+            Ok(()) => live.final_head(first_byte, self.options.stall).await.map(Some),
         };
         match heard {
             Ok(None) => Ok(Reply::Continue(Box::new(live), Box::new(hop.file.clone()))),
             Ok(Some(head)) => Answer::new(live, hop.file.clone(), head, &ask.method)
                 .map(|answer| Reply::Answered(Box::new(answer)))
-                .map_err(|error| Broken { error, is_cut: false }),
+                .map_err(|error| Broken {
+                    error,
+                    is_cut: false,
+                    is_silent: false,
+                }),
             Err(error) => Err(Broken {
                 is_cut: error.code() == ErrorCode::PeerClosed,
+                is_silent: error.code() == ErrorCode::PeerStalled,
                 error,
             }),
         }

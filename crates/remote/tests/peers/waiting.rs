@@ -77,3 +77,23 @@ async fn a_head_that_drips_is_given_up() {
         .expect("in time");
     assert_eq!(late.unwrap_err().code(), ErrorCode::PeerStalled);
 }
+
+/// XRootD 5.5.3 sometimes does not read the next request of a connection.
+#[tokio::test]
+async fn a_request_that_a_kept_connection_swallows_goes_out_again_if_it_can_be_repeated() {
+    let server = Server::start(|_, mut peer| async move {
+        peer.head().await;
+        peer.answer("200 OK", "", "").await;
+        // The next request is read and never answered.
+        peer.head().await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let client = client_with(AddressPolicy::ANY, Duration::from_millis(300));
+    let file = server.file("/f");
+    for _ in 0..3 {
+        timeout(LIMIT, client.head(&file, &[])).await.expect("in time").unwrap();
+    }
+    let asked = server.heard().iter().filter(|head| head.starts_with("HEAD")).count();
+    assert_eq!(asked, 5, "two of three went out again");
+}
