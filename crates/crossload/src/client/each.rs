@@ -24,7 +24,8 @@ impl Finished {
     }
 }
 
-/// Runs `each` for every place and goes on after a failure. Returns 0, or the code of several of
+/// Runs `each` for every place and goes on after a failure, which it prints; after several places,
+/// it prints how many failed. Returns 0, or the code of several of
 /// which some failed.
 ///
 /// # Errors
@@ -35,9 +36,12 @@ pub(crate) async fn each_place<E: Into<Failure>>(
     mut each: impl AsyncFnMut(&str) -> std::result::Result<Finished, E>,
 ) -> std::result::Result<u8, Failure> {
     let codes = ExitCodes::chosen();
-    let mut code = 0;
+    let (mut code, mut failures, mut count) = (0, 0_u64, 0_u64);
     for place in places.all()? {
-        match each(&place?).await {
+        count += 1;
+        let finished = each(&place?).await;
+        failures += u64::from(!matches!(finished, Ok(Finished::Whole)));
+        match finished {
             Ok(Finished::Whole) => {}
             Ok(Finished::InPart) => code = SOME_FAILED,
             Err(error) if places.is_one() => return Err(error.into()),
@@ -47,6 +51,9 @@ pub(crate) async fn each_place<E: Into<Failure>>(
                 complain(command, failure);
             }
         }
+    }
+    if failures > 0 && count > 1 {
+        output::complain(&format!("{failures} of {count} failed"));
     }
     Ok(code)
 }

@@ -16,7 +16,8 @@ use storage::local::Unfit;
 
 /// Removes all arguments, and continues after a failure.
 pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std::result::Result<u8, Failure> {
-    let (mut last, mut failures, mut count) = (None, 0_u64, 0_u64);
+    let codes = ExitCodes::chosen();
+    let (mut code, mut failures, mut count) = (0, 0_u64, 0_u64);
     for text in options.places.all()? {
         let text = text?;
         count += 1;
@@ -29,20 +30,18 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         if is_missing(&error) && options.force {
             continue;
         }
-        failures += 1;
-        last = Some(error);
-    }
-    match last {
-        None => Ok(0),
-        Some(error) if options.places.is_one() => Err(error.into()),
-        Some(error) => {
-            let failure = Failure::from(error);
-            let code = ExitCodes::chosen().of_several(failure.exit_code);
-            complain("rm", failure);
-            output::complain(&format!("{failures} of {count} could not be removed"));
-            Ok(code)
+        let failure = Failure::from(error);
+        if options.places.is_one() {
+            return Err(failure);
         }
+        failures += 1;
+        code = codes.of_several(failure.exit_code);
+        complain("rm", failure);
     }
+    if failures > 0 {
+        output::complain(&format!("{failures} of {count} could not be removed"));
+    }
+    Ok(code)
 }
 
 fn say(options: &RemoveOptions, name: &str, outcome: &str) {
