@@ -88,9 +88,12 @@ fn harmless_json(text: &str) -> Cow<'_, str> {
     escape(text, is_obeyed, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
-/// Prints a line on standard error.
+/// Prints a line on standard error. One write, so that no other line, of this or another program,
+/// comes between it and its end.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text));
+    let _ = io::stderr()
+        .lock()
+        .write_all(format!("{}\n", harmless(text)).as_bytes());
 }
 
 /// Text without terminal control characters, which names on servers and disks may contain.

@@ -2,11 +2,42 @@
 //! and that its lines come whole.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
 
 use conformance::run;
 use testkit::available;
 
 use crate::trees::{site, text};
+
+/// Each write to standard error is one or more whole lines: the packets of a socket show it.
+#[test]
+fn lines_of_errors_are_written_at_once() {
+    let test = "lines_of_errors_are_written_at_once";
+    let Some(site) = available(test, site()) else { return };
+    let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
+    ours.set_nonblocking(true).expect("it does not wait");
+    let missing = ["/nonexistent/1", "/nonexistent/2", "/nonexistent/3"];
+    let mut client = site
+        .lab
+        .client(["stat"].iter().chain(&missing))
+        .expect("the client is built");
+    let mut child = client
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(OwnedFd::from(theirs)))
+        .spawn()
+        .expect("it starts");
+    child.wait().expect("it ends");
+    let (mut packet, mut all) = ([0; 65536], String::new());
+    while let Ok(length) = ours.recv(&mut packet) {
+        let said = String::from_utf8_lossy(&packet[..length]);
+        assert!(said.ends_with('\n'), "a torn line: {said:?}");
+        all.push_str(&said);
+    }
+    assert_eq!(all.matches("crossload stat error").count(), 3, "{all}");
+    assert!(all.ends_with("3 of 3 failed\n"), "{all}");
+}
 
 #[test]
 fn each_name_that_is_not_removed_has_its_reason() {
