@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conformance::{Endpoint, JsonLines, Run, Site, bytes, json_lines, run};
+use conformance::{Endpoint, JsonLines, Reply, Run, Scripted, Site, bytes, json_lines, run};
 use serde_json::json;
 use testkit::{PUBLIC_CLIENT, TokenIssuer, available, require_queue_python};
 
@@ -27,6 +27,21 @@ fn lines(site: &Site, all: &mut JsonLines) {
     add("copy", client("copy", &["-r", &source, &target]));
     add("copy", client("copy", &[&file, &missing]));
     add("copy", client("copy", &[&missing, &file]));
+    // All ways fail: it makes no copies, and has no space.
+    let full = Scripted::start(|seen| {
+        let status = match seen.method.as_str() {
+            "PUT" => "507 Insufficient Storage",
+            "HEAD" | "PROPFIND" => "404 Not Found",
+            _ => "405 Method Not Allowed",
+        };
+        Reply::whole(seen, status, &[], b"")
+    });
+    let tried = client("copy", &[&file, &full.url("/f")]);
+    assert!(tried.text().contains(r#""event":"tried""#), "{}", tried.said());
+    add("copy", tried);
+    let across = client("copy", &["--dry-run", &file, &full.url("/f")]).succeeded();
+    assert!(across.text().contains(r#""passed_over""#), "{}", across.said());
+    add("copy", across);
     add("compare", client("compare", &["-v", &source, &target]));
     for command in ["ls", "stat", "find", "tree"] {
         add("entry", client(command, &[&target]));
@@ -188,6 +203,14 @@ fn json_fits_its_schema() {
     let mut odd = JsonLines::default();
     odd.add("du", &[json!({"name": "a", "bytes": 1, "files": -1, "directories": 0})]);
     odd.check(&python).failed_with(1);
+    for event in [
+        json!({"event": "tried", "source": "a", "attempts": [{"way": "pull"}, {"way": "push"}]}),
+        json!({"event": "would", "what": "copy", "source": "a", "destination": "b", "plan": {"chosen": "pull"}}),
+    ] {
+        let mut odd = JsonLines::default();
+        odd.add("copy", &[event]);
+        odd.check(&python).failed_with(1);
+    }
 }
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
