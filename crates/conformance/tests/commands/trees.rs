@@ -632,6 +632,7 @@ fn all_files_together_keep_to_a_rate() {
         (text(&local).to_owned(), site.second.davs("rate-http")),
         (text(&local).to_owned(), site.second.root("rate-root")),
         (site.first.davs("rate"), site.second.davs("rate-through")),
+        (text(&local).to_owned(), text(&back.join("here")).to_owned()),
     ]
     .into_iter()
     .enumerate()

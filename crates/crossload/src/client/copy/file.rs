@@ -158,7 +158,7 @@ impl Copier {
 
     /// Says once that other servers know nothing of `--bwlimit`.
     fn warn_of_limit(&self, plan: &Plan) {
-        let is_elsewhere = matches!(plan.way(), Way::Pull | Way::DelegatedPull | Way::Push);
+        let is_elsewhere = matches!(plan.way(), Way::Pull | Way::DelegatedPull | Way::Push | Way::Within);
         if is_elsewhere && self.settings.transfer.bwlimit.is_some() && !self.has_warned.swap(true, Ordering::Relaxed) {
             let words = "--bwlimit does not hold: the servers copy directly; with --mode stream it does";
             self.report.complain(words);

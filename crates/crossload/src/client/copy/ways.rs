@@ -283,11 +283,27 @@ impl FileCopy<'_> {
         if source == target {
             let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
             return Err(error.with_detail(SAME_FILE).with_subject(target));
+    /// Copies through this process: the file system knows no rate.
+    async fn limited_here(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
+        let files = &self.session.files;
+        let from = Arc::new(StoreSource::open(files, source).await?);
+        let sink = StoreSink::new(files, target);
+        let copied = self.move_by(from, &sink, &self.unasked(), Way::Local).await?;
+        Ok(Copied {
+            verified: Err(NotCompared::Local),
+            keeps_modified: true,
+            ..copied
+        })
+    }
+
         }
         let copied = self.session.files.copy(source, target, self.order.overwrite).await;
         let stat = copied.map_err(|error| match error.subject() == Some(source.as_str()) {
             true => error.at_side(Side::Source),
             false => error.at_side(Side::Destination),
+        if !self.order.rates.is_empty() {
+            return self.limited_here(source, target).await;
+        }
         })?;
         if let Some(modified) = self.order.modified {
             let target = target.clone();
