@@ -155,7 +155,9 @@ impl BetweenServers<'_> {
     /// As [`BetweenServers::ends`], or that there is no way.
     pub async fn plan(&self) -> Result<Plan> {
         let (from, to) = self.ends().await?;
-        self.plan_of(&from, &to)
+        let (source, destination) = (&self.source.location, &self.destination.location);
+        let fails = |way| self.learned.fails_between(way, source, destination);
+        Ok(self.plan_of(&from, &to)?.without(fails))
     }
 
     /// The ways between these ends.
@@ -258,7 +260,7 @@ impl BetweenServers<'_> {
         if let Some(choice) = no_proxy {
             self.news.tell(News::WithoutProxy(choice.reason.words()));
         }
-        let mut failed: Option<Error> = None;
+        let mut failed: Vec<(Way, Error)> = Vec::new();
         loop {
             let way = plan.way();
             self.news.tell(News::Begun(way));
@@ -269,7 +271,10 @@ impl BetweenServers<'_> {
             learned.note_outcome(way, source, destination, copied.as_ref().err());
             let error = match copied {
                 Err(error) => error,
-                copied => return copied,
+                copied => {
+                    learned.note_copied(way, &failed, source, destination);
+                    return copied;
+                }
             };
             let next = match acts_as_client {
                 true => plan.after(&error),
@@ -278,17 +283,16 @@ impl BetweenServers<'_> {
             // The caller waits, and then begins with the first way.
             let is_put_off = error.asks_to_wait() && self.destination.access.returns_delays;
             let Some(next) = next.filter(|_| !is_put_off) else {
-                return Err(match failed {
-                    // A way that was not taken says less.
-                    Some(earlier) if is_withheld(&error) => earlier,
-                    _ => error,
+                // A way that was not taken says less.
+                let earlier = failed.into_iter().rev().map(|(_, error)| error);
+                return Err(match is_withheld(&error) {
+                    true => earlier.min_by_key(is_withheld).unwrap_or(error),
+                    false => error,
                 });
             };
             self.news.tell(News::WayFailed(way, &error, next));
             self.progress.set_moved(0);
-            if failed.is_none() || !is_withheld(&error) {
-                failed = Some(error);
-            }
+            failed.push((way, error));
         }
     }
 

@@ -80,6 +80,8 @@ pub const REMAINS_TIME: Duration = Duration::from_secs(60);
 pub const STOPPED_REMOVAL_TIME: Duration = Duration::from_secs(20);
 /// Servers whose abilities one command, or queue, remembers; of further ones nothing is known.
 pub const LEARNED_SERVERS_MAX: usize = 4096;
+/// How often a way may fail between two servers in one command before it is no longer tried.
+pub const PAIR_FAILURES_MAX: u32 = 3;
 /// How long a destination may take to say from which servers it fetches. After that, only the
 /// attempt shows it.
 pub const ABILITY_WAIT: Duration = Duration::from_secs(5);

@@ -6,10 +6,44 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
-use conformance::run;
-use testkit::available;
+use conformance::{Endpoint, bytes, json_lines, run};
+use testkit::{Crossload, available};
 
 use crate::trees::{site, text};
+
+#[test]
+fn a_way_that_fails_between_two_servers_is_tried_and_told_once() {
+    let test = "a_way_that_fails_between_two_servers_is_tried_and_told_once";
+    let Some(site) = available(test, site()) else { return };
+    let mut options = site.lab.options("shy-tree");
+    options.allow_local_peers = false;
+    let shy = Endpoint::Crossload(Box::new(Crossload::start(options).expect("it starts")));
+    for name in 0..12 {
+        site.first.put(&format!("once/{name:02}"), &bytes(1000, name));
+    }
+    let source = site.first.davs("once/");
+    let copy = |target: &str, more: &[&str]| {
+        let target = shy.davs(target);
+        let arguments = [more, &["-r", &source, &target]].concat();
+        site.lab.run_client("copy", &arguments).succeeded()
+    };
+    // The destination may not fetch from this machine, so the source sends.
+    let one_by_one = copy("one-by-one", &["--transfers", "1", "--json"]);
+    let lines = json_lines(&one_by_one);
+    let of_kind = |name: &str| lines.iter().filter(|line| line["event"] == name).count();
+    assert_eq!(
+        (of_kind("mode_failed"), of_kind("done")),
+        (1, 12),
+        "{}",
+        one_by_one.said()
+    );
+    let done = lines.iter().find(|line| line["event"] == "done").expect("a file");
+    assert_eq!(done["mode"], "push", "{done}");
+    let at_once = copy("at-once", &["--transfers", "8"]);
+    assert_eq!(at_once.stderr.matches("pull failed").count(), 1, "{}", at_once.said());
+    let quiet = copy("quiet", &["-q"]);
+    assert_eq!(quiet.stderr, "", "{}", quiet.said());
+}
 
 /// Each write to standard error is one or more whole lines: the packets of a socket show it.
 #[test]

@@ -136,6 +136,14 @@ impl Place {
         }
     }
 
+    /// The server; empty for this machine.
+    pub(crate) fn server(&self) -> String {
+        match self {
+            Self::Remote(location) => location.authority(),
+            Self::Local(_) | Self::Stdio => String::new(),
+        }
+    }
+
     /// The last component of the path.
     pub(crate) fn name(&self) -> String {
         match self {

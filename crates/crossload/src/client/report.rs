@@ -1,12 +1,14 @@
 //! Output of `copy`: a bar on a terminal, lines elsewhere, JSON for programs.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::io::IsTerminal as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use transfer::limits::LEARNED_SERVERS_MAX;
 use transfer::Progress;
 use transfer::route::{Attempted, Plan, Way};
 use types::{Error, Location};
@@ -42,6 +44,8 @@ pub(crate) struct Report {
     is_batch: bool,
     /// The bar of all files, on a terminal.
     bar: Option<ProgressBar>,
+    /// Failures of ways that the user has read.
+    read_failures: Mutex<HashSet<String>>,
     /// What takes the events in JSON; without it, they are printed.
     listener: Option<Listener>,
 }
@@ -51,6 +55,12 @@ pub(crate) type Listener = Arc<dyn Fn(Value) + Send + Sync>;
 
 /// A successful copy.
 pub(crate) struct Done<'a> {
+/// Where a file comes from, and where it goes.
+pub(crate) struct Places<'a> {
+    pub(crate) source: &'a Place,
+    pub(crate) destination: &'a Place,
+}
+
     pub(crate) source: &'a Place,
     pub(crate) destination: &'a Place,
     pub(crate) bytes: u64,
@@ -76,6 +86,7 @@ impl Report {
             verbose: common.verbose > 0,
             is_batch,
             bar: (is_batch && style == Style::Bar).then(|| new_bar(TOTAL_BAR)),
+            read_failures: Mutex::default(),
             listener: None,
         }
     }
@@ -208,16 +219,40 @@ impl Report {
         }
     }
 
-    /// One way failed; `next` is tried now.
-    pub(crate) fn mode_failed(&self, source: &Place, way: Way, error: &Error, next: Way) {
+    /// One way between the servers of a file failed; `next` is tried now. The same failure between the
+    /// same servers is printed once.
+    pub(crate) fn mode_failed(&self, file: &Places<'_>, way: Way, error: &Error, next: Way) {
         let (mode, next) = (way.name(), next.name());
         match self.style {
             Style::Json => self.event(
                 "mode_failed",
-                json!({"source": source.to_string(), "mode": mode, "next": next, "error": error_json(error)}),
+                json!({"source": file.source.to_string(), "mode": mode, "next": next, "error": error_json(error)}),
             ),
-            _ => self.complain(&format!("{mode} failed: {}; trying {next}", error.public())),
+            Style::Quiet => {}
+            Style::Bar | Style::Lines => {
+                let kind = [mode, error.code().name(), error.side().name()].join(" ");
+                let is_new = self.is_new(file, &kind);
+                let others = match self.is_batch && is_new {
+                    true => " (further failures of this kind are not shown)",
+                    false => "",
+                };
+                let words = format!("{mode} failed: {}; trying {next}{others}", error.public());
+                match is_new {
+                    true => self.complain(&words),
+                    false => self.note(&words),
+                }
+            }
         }
+    }
+
+    /// Whether this kind of failure is new between the servers of a file.
+    fn is_new(&self, file: &Places<'_>, kind: &str) -> bool {
+        self.is_new_failure([file.source.server(), file.destination.server(), kind.to_owned()].join(" "))
+    }
+
+    fn is_new_failure(&self, kind: String) -> bool {
+        let mut read = self.read_failures.lock().unwrap_or_else(PoisonError::into_inner);
+        read.len() < LEARNED_SERVERS_MAX && read.insert(kind)
     }
 
     /// The server that made a copy was lost, but the destination has the whole file.
@@ -227,7 +262,8 @@ impl Report {
                 "found_whole",
                 json!({"destination": destination.to_string(), "error": error_json(lost)}),
             ),
-            _ => self.complain(&format!(
+            Style::Quiet => {}
+            Style::Bar | Style::Lines => self.complain(&format!(
                 "{}; {destination} has the whole file, with the source's checksum",
                 lost.public()
             )),
@@ -238,7 +274,8 @@ impl Report {
     pub(crate) fn without_proxy(&self, source: &Place, why: &str) {
         match self.style {
             Style::Json => self.event("not_delegated", json!({"source": source.to_string(), "message": why})),
-            _ => self.complain(why),
+            Style::Bar | Style::Lines if self.is_new_failure(why.to_owned()) => self.complain(why),
+            Style::Bar | Style::Lines | Style::Quiet => {}
         }
     }
 
@@ -356,7 +393,10 @@ impl Report {
                 "retry",
                 json!({"source": source.to_string(), "error": error_json(error), "pause_s": seconds}),
             ),
-            _ => self.complain(&format!("{source} failed: {}; again in {seconds} s", error.public())),
+            Style::Quiet => {}
+            Style::Bar | Style::Lines => {
+                self.complain(&format!("{source} failed: {}; again in {seconds} s", error.public()));
+            }
         }
     }
 

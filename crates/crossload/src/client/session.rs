@@ -153,7 +153,7 @@ impl ClientContext {
             client,
             files: Store::new(Arc::new(LocalFiles)),
             budget: Budget::new(),
-            abilities: LearnedAbilities::default(),
+            abilities: LearnedAbilities::of_one_command(),
             common: common.clone(),
             tls,
             trust: Mutex::new(trust),

@@ -9,12 +9,44 @@ use types::{Error, ErrorCode, Location, Scheme};
 
 use super::Way;
 use super::end::{Ability, End, Evidence, ProxyUse};
-use crate::limits::LEARNED_SERVERS_MAX;
+use crate::limits::{LEARNED_SERVERS_MAX, PAIR_FAILURES_MAX};
 
 /// What servers have shown of their abilities to copy from and to others. One for each command, or
 /// queue.
 #[derive(Debug, Default)]
-pub struct LearnedAbilities(Mutex<HashMap<Subject, Known>>);
+pub struct LearnedAbilities {
+    servers: Mutex<HashMap<Subject, Known>>,
+    /// Ways that failed between two servers, where another one copied the file. `None`: they are
+    /// tried again for each file.
+    pairs: Option<Mutex<HashMap<Pair, Failures>>>,
+}
+
+/// A way between two servers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pair {
+    way: Way,
+    source: (Scheme, String),
+    destination: (Scheme, String),
+}
+
+impl Pair {
+    fn new(way: Way, source: &Location, destination: &Location) -> Self {
+        let server = |location: &Location| (location.scheme(), location.authority());
+        Self {
+            way,
+            source: server(source),
+            destination: server(destination),
+        }
+    }
+}
+
+/// Failures of a way since it last worked.
+#[derive(Clone, Copy, Debug, Default)]
+struct Failures {
+    count: u32,
+    /// It will fail for all files.
+    is_certain: bool,
+}
 
 /// A server, in copies with servers of one scheme: not every server copies between the protocols.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +77,41 @@ struct Known {
 }
 
 impl LearnedAbilities {
+    /// The knowledge of one command. A way that fails between two servers for a reason that is not
+    /// the file's, where another way copies the file, is then not tried between them again. A
+    /// queue, which runs for months, tries it for each file.
+    #[must_use]
+    pub fn of_one_command() -> Self {
+        Self {
+            pairs: Some(Mutex::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether a way is known to fail between these servers.
+    #[must_use]
+    pub fn fails_between(&self, way: Way, source: &Location, destination: &Location) -> bool {
+        let Some(pairs) = &self.pairs else { return false };
+        let known = pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        let failures = known.get(&Pair::new(way, source, destination));
+        failures.is_some_and(|failures| failures.is_certain || failures.count >= PAIR_FAILURES_MAX)
+    }
+
+    /// A file was copied by a way, after others of its plan had failed with these errors.
+    pub(crate) fn note_copied(&self, way: Way, failed: &[(Way, Error)], source: &Location, destination: &Location) {
+        let Some(pairs) = &self.pairs else { return };
+        let mut known = pairs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.remove(&Pair::new(way, source, destination));
+        for (way, error) in failed {
+            let pair = Pair::new(*way, source, destination);
+            if known.len() < LEARNED_SERVERS_MAX || known.contains_key(&pair) {
+                let failures = known.entry(pair).or_default();
+                failures.count += 1;
+                failures.is_certain |= is_of_pair(error);
+            }
+        }
+    }
+
     /// The end of `location`, whose protocol says `end`, in a copy with `other`. What a protocol
     /// cannot do no server learns.
     #[must_use]
@@ -66,7 +133,7 @@ impl LearnedAbilities {
     /// Whether the server was asked, or has shown something, about copies with `other`.
     #[must_use]
     pub fn is_known(&self, location: &Location, other: &Location) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         known.contains_key(&Subject::new(location, other))
     }
 
@@ -115,16 +182,29 @@ impl LearnedAbilities {
     }
 
     fn known(&self, subject: &Subject) -> Known {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(subject).copied().unwrap_or_default()
     }
 
     fn note(&self, subject: Subject, news: Known) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() < LEARNED_SERVERS_MAX || known.contains_key(&subject) {
             known.insert(subject, news);
         }
     }
+}
+
+/// Whether one server cannot reach, or does not accept, the other one. A failure that may pass, or
+/// may be of the file, has to come [`PAIR_FAILURES_MAX`] times.
+fn is_of_pair(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        ErrorCode::PeerUntrusted
+            | ErrorCode::PeerTlsFailed
+            | ErrorCode::PeerAddressRefused
+            | ErrorCode::PeerUnresolved
+            | ErrorCode::PeerUnsupported
+    )
 }
 
 /// Its own refusal of the method or the protocol, not what it met at the other side, nor a name
@@ -192,6 +272,44 @@ mod tests {
             let end = learned.end_of(server(true), &at(location), &at(other));
             assert_eq!(end, server(true), "{location} {other}");
         }
+    }
+
+    #[test]
+    fn a_way_that_fails_between_two_servers_is_given_up_for_the_run() {
+        let (source, destination) = (at("https://a/f"), at("https://b/f"));
+        let untrusted = || vec![(Way::Pull, refusal(ErrorCode::PeerUntrusted, Side::Source, None))];
+        let learned = LearnedAbilities::default();
+        learned.note_copied(Way::Push, &untrusted(), &source, &destination);
+        assert!(!learned.fails_between(Way::Pull, &source, &destination), "a queue");
+        let learned = LearnedAbilities::of_one_command();
+        let fails = || learned.fails_between(Way::Pull, &at("https://a/other"), &destination);
+        let closed = vec![(Way::Pull, refusal(ErrorCode::PeerClosed, Side::Source, None))];
+        for count in 1..=PAIR_FAILURES_MAX {
+            assert!(!fails(), "{count}");
+            learned.note_copied(Way::Push, &closed, &source, &destination);
+        }
+        assert!(fails());
+        learned.note_copied(Way::Pull, &[], &source, &destination);
+        assert!(!fails(), "it worked meanwhile");
+        learned.note_copied(Way::Push, &untrusted(), &source, &destination);
+        assert!(fails());
+        assert!(!learned.fails_between(Way::Push, &source, &destination));
+        assert!(!learned.fails_between(Way::Pull, &destination, &source));
+        // What is left of the plan, and why.
+        let ends = || (server(true), server(true));
+        let plan = |wanted| {
+            route(wanted, &ends().0, &ends().1)
+                .unwrap()
+                .without(|way| way == Way::Pull)
+        };
+        assert_eq!(plan(Preference::Any).way(), Way::Push);
+        let words = "; no pull: it has failed between these two servers before";
+        assert!(
+            plan(Preference::Any).to_string().ends_with(words),
+            "{}",
+            plan(Preference::Any)
+        );
+        assert_eq!(plan(Preference::Pull).way(), Way::Pull, "the only way");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum Reason {
     DestinationCannotPull,
     /// Ruled out: the source cannot push.
     SourceCannotPush,
+    /// Ruled out: it has failed between these servers in the same command.
+    FailedBefore,
 }
 
 impl Reason {
@@ -76,6 +78,7 @@ impl Reason {
             Self::DestinationTakesNoProxy => "the destination does not fetch with delegated proxies",
             Self::DestinationCannotPull => "the destination cannot fetch from other servers",
             Self::SourceCannotPush => "the source cannot send to other servers",
+            Self::FailedBefore => "it has failed between these two servers before",
         }
     }
 }
@@ -184,6 +187,24 @@ impl Plan {
                 ..Self::only(way, reason)
             }
         }
+    }
+
+    /// The same plan without the ways that fail, as long as another one is left.
+    pub(crate) fn without(mut self, fails: impl Fn(Way) -> bool) -> Self {
+        let ways = std::iter::once(self.chosen).chain(std::mem::take(&mut self.left));
+        let (failing, mut left): (Vec<_>, Vec<_>) = ways.partition(|choice| fails(choice.way));
+        if left.is_empty() {
+            left = failing;
+        } else {
+            self.passed_over.extend(failing.into_iter().map(|choice| Choice {
+                reason: Reason::FailedBefore,
+                evidence: None,
+                ..choice
+            }));
+        }
+        self.chosen = left.remove(0);
+        self.left = left;
+        self
     }
 
     /// The current way.

@@ -17,14 +17,14 @@ impl ServersWithChecksums {
     pub(super) fn note(&self, source: &Place, target: &Place) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() < LEARNED_SERVERS_MAX {
-            known.insert((server(source), server(target)));
+            known.insert((source.server(), target.server()));
         }
     }
 
     /// Whether checksums of another file between these servers were compared.
     pub(super) fn knows(&self, source: &Place, target: &Place) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.contains(&(server(source), server(target)))
+        known.contains(&(source.server(), target.server()))
     }
 }
 
@@ -41,14 +41,6 @@ impl Told {
             told.push(why);
         }
         is_new
-    }
-}
-
-/// The server of a place; empty for this machine.
-fn server(place: &Place) -> String {
-    match place {
-        Place::Remote(location) => location.authority(),
-        Place::Local(_) | Place::Stdio => String::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use transfer::{
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::super::place::Place;
-use super::super::report::Report;
+use super::super::report::{Places, Report};
 use super::super::session::ClientContext;
 use super::late_end::LateEnd;
 use crate::command_line::TransferOptions;
@@ -142,7 +142,11 @@ impl WayNews for FileCopy<'_> {
             }
             News::NoMacaroon(words) => self.report.note(words),
             News::FoundWhole(destination, lost) => self.report.found_whole(destination, lost),
-            News::WayFailed(way, error, next) => self.report.mode_failed(self.source, way, error, next),
+            News::WayFailed(way, error, next) => {
+                let (source, destination) = (self.source, self.target);
+                let places = Places { source, destination };
+                self.report.mode_failed(&places, way, error, next);
+            }
         }
     }
 }
@@ -279,10 +283,6 @@ impl FileCopy<'_> {
         self.session.labelled(location, side, self.options.scitag)
     }
 
-    async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
-        if source == target {
-            let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
-            return Err(error.with_detail(SAME_FILE).with_subject(target));
     /// Copies through this process: the file system knows no rate.
     async fn limited_here(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
         let files = &self.session.files;
@@ -296,14 +296,18 @@ impl FileCopy<'_> {
         })
     }
 
+    async fn on_this_machine(&self, source: &LogicalPath, target: &LogicalPath) -> Result<Copied> {
+        if source == target {
+            let error = Error::new(ErrorCode::Exists, Side::Destination, Phase::Open);
+            return Err(error.with_detail(SAME_FILE).with_subject(target));
+        }
+        if !self.order.rates.is_empty() {
+            return self.limited_here(source, target).await;
         }
         let copied = self.session.files.copy(source, target, self.order.overwrite).await;
         let stat = copied.map_err(|error| match error.subject() == Some(source.as_str()) {
             true => error.at_side(Side::Source),
             false => error.at_side(Side::Destination),
-        if !self.order.rates.is_empty() {
-            return self.limited_here(source, target).await;
-        }
         })?;
         if let Some(modified) = self.order.modified {
             let target = target.clone();
