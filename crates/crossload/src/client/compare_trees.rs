@@ -55,6 +55,7 @@ pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Re
             makes_directories: false,
             looks: true,
             finds_extras: true,
+            totals: None,
             found,
         };
         walk.run(Directory::top(first, second)).await;

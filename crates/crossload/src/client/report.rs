@@ -6,16 +6,16 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use transfer::limits::LEARNED_SERVERS_MAX;
 use transfer::Progress;
+use transfer::limits::LEARNED_SERVERS_MAX;
 use transfer::route::{Attempted, Plan, Way};
 use types::{Error, Location};
 
+use super::bar::Bar;
 use super::copy::{NotCompared, Reason};
 use super::place::Place;
-use super::show::{binary_size, counted};
+use super::show::{binary_rate, binary_size, counted};
 use super::totals::{Count, Snapshot, Totals};
 use crate::command_line::Common;
 use crate::failure::{Failure, Reader, describe};
@@ -42,8 +42,8 @@ pub(crate) struct Report {
     verbose: bool,
     /// There may be several files, so their names and the totals are shown.
     is_batch: bool,
-    /// The bar of all files, on a terminal.
-    bar: Option<ProgressBar>,
+    /// The bar of the file, or of all files, on a terminal.
+    bar: Option<Bar>,
     /// Failures of ways that the user has read.
     read_failures: Mutex<HashSet<String>>,
     /// What takes the events in JSON; without it, they are printed.
@@ -53,14 +53,14 @@ pub(crate) struct Report {
 /// Takes the events of a copy. It may block the thread, so that a slow reader slows the copy.
 pub(crate) type Listener = Arc<dyn Fn(Value) + Send + Sync>;
 
-/// A successful copy.
-pub(crate) struct Done<'a> {
 /// Where a file comes from, and where it goes.
 pub(crate) struct Places<'a> {
     pub(crate) source: &'a Place,
     pub(crate) destination: &'a Place,
 }
 
+/// A successful copy.
+pub(crate) struct Done<'a> {
     pub(crate) source: &'a Place,
     pub(crate) destination: &'a Place,
     pub(crate) bytes: u64,
@@ -85,7 +85,7 @@ impl Report {
             is_payload_on_stdout: payload_on_stdout,
             verbose: common.verbose > 0,
             is_batch,
-            bar: (is_batch && style == Style::Bar).then(|| new_bar(TOTAL_BAR)),
+            bar: (style == Style::Bar).then(Bar::new),
             read_failures: Mutex::default(),
             listener: None,
         }
@@ -148,12 +148,18 @@ impl Report {
         if self.is_batch {
             return copy.await;
         }
-        let bar = (self.style == Style::Bar).then(|| new_bar(FILE_BAR));
-        let result = self.regularly(copy, || self.show(progress, bar.as_ref())).await;
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
+        if let Some(bar) = &self.bar {
+            bar.begin();
         }
+        let result = self.regularly(copy, || self.show(progress)).await;
+        self.end_bar();
         result
+    }
+
+    fn end_bar(&self) {
+        if let Some(bar) = &self.bar {
+            bar.end();
+        }
     }
 
     /// Runs all copies and shows their progress, if there may be several.
@@ -162,9 +168,7 @@ impl Report {
             return copies.await;
         }
         let result = self.regularly(copies, || self.show_all(&totals.snapshot())).await;
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.end_bar();
         result
     }
 
@@ -188,10 +192,7 @@ impl Report {
     fn show_all(&self, now: &Snapshot) {
         let (found_files, found_bytes) = (now.found_files, now.found_bytes);
         if let Some(bar) = &self.bar {
-            let more = if now.is_search_over { "" } else { "+" };
-            bar.set_message(format!("{} of {found_files}{more} files", now.count.files));
-            bar.set_length(found_bytes);
-            bar.set_position(now.moved_bytes);
+            bar.show_total(now);
         } else if self.style == Style::Json {
             self.event(
                 "total",
@@ -203,13 +204,9 @@ impl Report {
         }
     }
 
-    fn show(&self, progress: &Progress, bar: Option<&ProgressBar>) {
-        if let Some(bar) = bar {
-            if let Some(total) = progress.total_bytes() {
-                bar.set_length(total);
-            }
-            bar.set_message(progress.phase().name());
-            bar.set_position(progress.moved_bytes());
+    fn show(&self, progress: &Progress) {
+        if let Some(bar) = &self.bar {
+            bar.show_file(progress);
         } else if self.style == Style::Json {
             self.event(
                 "progress",
@@ -292,7 +289,7 @@ impl Report {
                     "unverified": done.verified.as_ref().err().map(|why| why.name())}),
             ),
             Style::Lines | Style::Bar => {
-                let rate = binary_size((done.bytes as f64 / seconds.max(1e-6)) as u64);
+                let rate = binary_rate(done.bytes, done.elapsed);
                 let verified = match &done.verified {
                     Ok(sum) => format!(", {sum}"),
                     Err(why) => format!(", checksum not compared: {}", why.words()),
@@ -303,7 +300,7 @@ impl Report {
                     false => String::new(),
                 };
                 self.line(&format!(
-                    "[DONE] {name}{} in {seconds:.1} s, {rate}/s, {}{verified}",
+                    "[DONE] {name}{} in {seconds:.1} s, {rate}, {}{verified}",
                     counted(done.bytes, "byte", "bytes"),
                     done.way.name()
                 ));
@@ -530,17 +527,4 @@ fn stopped_json(error: &Error, reason: &Failure) -> Value {
     body["message"] = words.into();
     body["next"] = reason.next(Reader::User).into();
     body
-}
-
-/// The bar of one file.
-const FILE_BAR: &str = "{msg:9} {bar:24} {percent:>3}% {bytes:>10} {bytes_per_sec:>12} {eta} left";
-/// The bar of all files.
-const TOTAL_BAR: &str = "{msg} {bar:24} {bytes:>10} of {total_bytes} {bytes_per_sec:>12} {eta} left";
-
-fn new_bar(template: &str) -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style);
-    }
-    bar
 }

@@ -1,5 +1,7 @@
 //! `stat`, and how entries are printed.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -61,6 +63,24 @@ pub(crate) fn binary_size(bytes: u64) -> String {
     match short.strip_suffix(|unit: char| unit.is_ascii_alphabetic()) {
         Some(value) => format!("{value} {}iB", &short[value.len()..]),
         None => format!("{short} B"),
+    }
+}
+
+/// A mean rate for sentences, such as `1.2 MiB/s`.
+pub(crate) fn binary_rate(bytes: u64, elapsed: Duration) -> String {
+    let bytes_per_s = bytes as f64 / elapsed.as_secs_f64().max(1e-6);
+    format!("{}/s", binary_size(bytes_per_s as u64))
+}
+
+/// A time for sentences, such as `9 s`, `2 min` or `1 h 30 min`.
+pub(crate) fn rough_time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, _) => format!("{minutes} min"),
+        (1..48, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{} days", hours / 24),
     }
 }
 
@@ -139,6 +159,10 @@ mod tests {
         assert_eq!(human_size(1023), "1023");
         let sizes = [0, 1023, 1024, 1_300_000, 5 << 50].map(binary_size);
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.2 MiB", "5.0 PiB"]);
+        let second = Duration::from_secs(1);
+        assert_eq!(binary_rate(3 << 20, 2 * second), "1.5 MiB/s");
+        let times = [59, 60, 5400, 200_000].map(|seconds| rough_time(seconds * second));
+        assert_eq!(times, ["59 s", "1 min", "1 h 30 min", "2 days"]);
         let counts = [0, 1, 2].map(|count| counted(count, "file", "files"));
         assert_eq!(counts, ["0 files", "1 file", "2 files"]);
         let odd = Info {

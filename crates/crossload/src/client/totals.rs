@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use transfer::Progress;
 
+/// How long copies run before the time left is shown: an earlier rate says nothing.
+const LEFT_SHOWN_AFTER: Duration = Duration::from_secs(2);
+
 /// What has become of the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
@@ -28,28 +31,37 @@ pub(crate) struct Count {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Snapshot {
     pub(crate) count: Count,
-    /// Files found so far.
+    /// Files listed so far.
     pub(crate) found_files: u64,
-    /// Bytes of them; those of unknown size count 0.
+    /// Bytes of them that were copied or may be; those of unknown size count 0.
     pub(crate) found_bytes: u64,
-    /// Whether all have been found.
+    /// Whether all have been listed.
     pub(crate) is_search_over: bool,
     /// Bytes moved, those of files that are being copied too.
     pub(crate) moved_bytes: u64,
     pub(crate) elapsed: Duration,
+    /// The time since the first copy began.
+    pub(crate) copying: Duration,
+    /// Bytes that are expected to be moved yet.
+    rest_bytes: u64,
 }
 
 impl Snapshot {
-    /// The mean rate, in bytes per second.
+    /// The mean rate since the first copy began, in bytes per second.
     pub(crate) fn bytes_per_s(&self) -> u64 {
-        (self.moved_bytes as f64 / self.elapsed.as_secs_f64().max(1e-3)) as u64
+        (self.moved_bytes as f64 / self.copying.as_secs_f64().max(1e-3)) as u64
     }
 
-    /// The time left at the mean rate, if all files are known.
+    /// The time left at the mean rate, once all files are known.
     pub(crate) fn left(&self) -> Option<Duration> {
         let rate = self.bytes_per_s();
-        let rest = self.found_bytes.saturating_sub(self.moved_bytes);
-        (self.is_search_over && rate > 0).then(|| Duration::from_secs(rest / rate))
+        let is_known = self.is_search_over && rate > 0 && self.copying >= LEFT_SHOWN_AFTER;
+        is_known.then(|| Duration::from_secs(self.rest_bytes / rate))
+    }
+
+    /// The number of files that need no more work.
+    pub(crate) fn ended_files(&self) -> u64 {
+        self.count.files + self.count.skipped + self.count.failed
     }
 }
 
@@ -64,16 +76,48 @@ struct State {
     count: Count,
     found_files: u64,
     found_bytes: u64,
-    is_search_over: bool,
+    /// Of the found bytes, those of files that were compared and are to be copied.
+    chosen_bytes: u64,
+    skipped_bytes: u64,
+    /// Directories and arguments that are known, and not listed to their end.
+    unlisted: u64,
+    first_copy: Option<Instant>,
     running: HashMap<u64, Progress>,
     begun: u64,
+}
+
+impl State {
+    /// Of the files that were not compared yet, as large a part is expected to be copied as of the
+    /// others.
+    fn rest_bytes(&self, moved_bytes: u64) -> u64 {
+        let chosen_left = self.chosen_bytes.saturating_sub(moved_bytes);
+        let undecided = self.found_bytes.saturating_sub(self.chosen_bytes);
+        let decided = self.chosen_bytes + self.skipped_bytes;
+        let share = match decided {
+            0 => 1.0,
+            _ => self.chosen_bytes as f64 / decided as f64,
+        };
+        chosen_left + (undecided as f64 * share) as u64
+    }
+
+    fn forget(&mut self, bytes: Option<u64>, is_chosen: bool) {
+        let bytes = bytes.unwrap_or(0);
+        self.found_bytes = self.found_bytes.saturating_sub(bytes);
+        if is_chosen {
+            self.chosen_bytes = self.chosen_bytes.saturating_sub(bytes);
+        }
+    }
 }
 
 impl Default for Totals {
     fn default() -> Self {
         Self {
             started: Instant::now(),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                // The arguments themselves.
+                unlisted: 1,
+                ..State::default()
+            }),
         }
     }
 }
@@ -83,24 +127,51 @@ impl Totals {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a file that was found.
+    /// Counts a file that was listed.
     pub(crate) fn count_found(&self, bytes: Option<u64>) {
         let mut state = self.state();
         state.found_files += 1;
         state.found_bytes += bytes.unwrap_or(0);
     }
 
-    /// All files have been found.
-    pub(crate) fn end_search(&self) {
-        self.state().is_search_over = true;
+    /// So many listed files, with these bytes, are not passed on after all.
+    pub(crate) fn uncount_found(&self, files: u64, bytes: u64) {
+        let mut state = self.state();
+        state.found_files = state.found_files.saturating_sub(files);
+        state.found_bytes = state.found_bytes.saturating_sub(bytes);
     }
 
-    /// Counts a file that is not copied, because it is there.
-    pub(crate) fn skip(&self, bytes: Option<u64>) {
+    /// So many directories or arguments are to be listed.
+    pub(crate) fn expect_listings(&self, count: u64) {
+        self.state().unlisted += count;
+    }
+
+    /// One of the expected listings; it is over when the guard is dropped.
+    pub(crate) fn listing(&self) -> ExpectedListing<'_> {
+        ExpectedListing(self)
+    }
+
+    /// All files have been listed, or nothing more is.
+    pub(crate) fn end_search(&self) {
+        self.state().unlisted = 0;
+    }
+
+    /// A file was compared, and is to be copied.
+    pub(crate) fn choose(&self, bytes: Option<u64>) {
+        self.state().chosen_bytes += bytes.unwrap_or(0);
+    }
+
+    /// Counts a file that is not copied, because it is there. `is_chosen`: it was to be copied.
+    pub(crate) fn skip(&self, bytes: Option<u64>, is_chosen: bool) {
         let mut state = self.state();
         state.count.skipped += 1;
-        // The rate and the time left are about what is copied.
-        state.found_bytes = state.found_bytes.saturating_sub(bytes.unwrap_or(0));
+        state.skipped_bytes += bytes.unwrap_or(0);
+        state.forget(bytes, is_chosen);
+    }
+
+    /// The rate and the time left are not about a file that has failed.
+    pub(crate) fn forget_failed(&self, bytes: Option<u64>, is_chosen: bool) {
+        self.state().forget(bytes, is_chosen);
     }
 
     /// Changes the counts.
@@ -111,6 +182,7 @@ impl Totals {
     /// Includes a copy while the guard lives.
     pub(crate) fn begin(&self, progress: &Progress) -> RunningCopy<'_> {
         let mut state = self.state();
+        state.first_copy.get_or_insert_with(Instant::now);
         state.begun += 1;
         let number = state.begun;
         state.running.insert(number, progress.clone());
@@ -121,14 +193,27 @@ impl Totals {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state();
         let running: u64 = state.running.values().map(Progress::moved_bytes).sum();
+        let moved_bytes = state.count.bytes + running;
         Snapshot {
             count: state.count,
             found_files: state.found_files,
             found_bytes: state.found_bytes,
-            is_search_over: state.is_search_over,
-            moved_bytes: state.count.bytes + running,
+            is_search_over: state.unlisted == 0,
+            moved_bytes,
             elapsed: self.started.elapsed(),
+            copying: state.first_copy.map(|first| first.elapsed()).unwrap_or_default(),
+            rest_bytes: state.rest_bytes(moved_bytes),
         }
+    }
+}
+
+/// A directory or an argument that is being listed.
+pub(crate) struct ExpectedListing<'a>(&'a Totals);
+
+impl Drop for ExpectedListing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.unlisted = state.unlisted.saturating_sub(1);
     }
 }
 
@@ -168,17 +253,64 @@ mod tests {
         first.add_moved(60);
         second.add_moved(7);
         assert_eq!(totals.snapshot().moved_bytes, 67);
-        assert_eq!(totals.snapshot().left(), None, "more may be found");
         first.add_moved(40);
         copied.done(100);
         drop(failed);
-        totals.end_search();
         let end = totals.snapshot();
         assert_eq!((end.moved_bytes, end.found_bytes, end.found_files), (100, 100, 2));
         assert_eq!((end.count.files, end.count.bytes), (1, 100));
         totals.count_found(Some(50));
-        totals.skip(Some(50));
+        totals.skip(Some(50), false);
         assert_eq!(totals.snapshot().found_bytes, 100);
-        assert!(end.left().is_some());
+    }
+
+    #[test]
+    fn the_search_is_over_when_each_directory_was_listed() {
+        let totals = Totals::default();
+        let is_over = || totals.snapshot().is_search_over;
+        let arguments = totals.listing();
+        totals.expect_listings(1);
+        drop(arguments);
+        let top = totals.listing();
+        assert!(!is_over(), "the top is not listed yet");
+        totals.expect_listings(2);
+        drop(top);
+        drop(totals.listing());
+        assert!(!is_over(), "one of its directories is not");
+        drop(totals.listing());
+        assert!(is_over());
+    }
+
+    #[test]
+    fn the_time_left_is_shown_once_it_can_be_estimated() {
+        let snapshot = |is_search_over, copying_s, moved_bytes, rest_bytes| Snapshot {
+            count: Count::default(),
+            found_files: 1,
+            found_bytes: 100,
+            is_search_over,
+            moved_bytes,
+            elapsed: Duration::from_secs(100),
+            copying: Duration::from_secs(copying_s),
+            rest_bytes,
+        };
+        let left = |snapshot: Snapshot| snapshot.left().map(|left| left.as_secs());
+        assert_eq!(left(snapshot(true, 10, 100, 50)), Some(5), "not by the time before");
+        assert_eq!(left(snapshot(false, 10, 100, 50)), None, "more may be found");
+        assert_eq!(left(snapshot(true, 1, 100, 50)), None, "too early");
+        assert_eq!(left(snapshot(true, 10, 0, 50)), None, "nothing was moved");
+    }
+
+    #[test]
+    fn of_undecided_files_as_much_is_expected_to_be_copied_as_of_others() {
+        let totals = Totals::default();
+        for _ in 0..10 {
+            totals.count_found(Some(100));
+        }
+        assert_eq!(totals.snapshot().rest_bytes, 1000);
+        totals.choose(Some(100));
+        (0..3).for_each(|_| totals.skip(Some(100), false));
+        assert_eq!(totals.snapshot().rest_bytes, 100 + 600 / 4);
+        totals.forget_failed(Some(100), true);
+        assert_eq!(totals.snapshot().rest_bytes, 0, "none of three was copied");
     }
 }

@@ -38,7 +38,7 @@ impl Copier {
     }
 
     fn skip_link(&self, source: &Place, target: &Place) {
-        self.totals.skip(None);
+        self.totals.skip(None, false);
         self.report.skipped(source, target, Reason::Exists);
     }
 }

@@ -27,7 +27,7 @@ use super::place::{Place, without_query};
 use super::report::{Listener, Report};
 use super::session::{ClientContext, Info};
 use super::show::counted;
-use super::totals::Totals;
+use super::totals::{ExpectedListing, Totals};
 use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
 use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
 use crate::exit_code::ExitCodes;
@@ -301,12 +301,15 @@ impl Copier {
             makes_directories: !self.settings.transfer.dry_run,
             looks: self.settings.if_exists != IfExists::Replace,
             finds_extras: self.settings.deletes,
+            totals: Some(&self.totals),
             found,
         };
         let walk = &walk;
         let (named, names) = mpsc::channel::<Named>(1);
         let reading = async move {
+            let _arguments = self.totals.listing();
             while let Some(next) = arguments.next().await? {
+                self.totals.expect_listings(1);
                 if self.is_stopped() || named.send(next).await.is_err() {
                     break;
                 }
@@ -319,7 +322,8 @@ impl Copier {
             false => checkers,
         };
         let finding = names.for_each_concurrent(at_once, |named| async move {
-            if let Err(error) = self.find(walk, &named, destination).await {
+            let listing = self.totals.listing();
+            if let Err(error) = self.find(walk, &named, destination, listing).await {
                 let source = without_query(&named.source).to_owned();
                 let _ = walk.found.send(Found::Failed { source, error }).await;
             }
@@ -328,7 +332,13 @@ impl Copier {
     }
 
     /// Finds the file that an argument names, or all files of its tree.
-    async fn find(&self, walk: &Walk<'_>, named: &Named, default: Option<&Destination>) -> Result<()> {
+    async fn find(
+        &self,
+        walk: &Walk<'_>,
+        named: &Named,
+        default: Option<&Destination>,
+        listing: ExpectedListing<'_>,
+    ) -> Result<()> {
         let source = self.session.place(&named.source).await?;
         let may_be_read = |refusal: &Error| {
             let client = &self.session.client;
@@ -369,6 +379,9 @@ impl Copier {
         }
         if info.is_directory {
             self.refuse_overlap(&source, &target)?;
+            // That of its top.
+            self.totals.expect_listings(1);
+            drop(listing);
             walk.run(Directory::top(source, target)).await;
             return Ok(());
         }
@@ -381,6 +394,8 @@ impl Copier {
             has_parent: false,
             refusal,
         };
+        self.totals.count_found(pair.info.size_bytes);
+        drop(listing);
         let _ = walk.found.send(Found::File(Box::new(pair))).await;
         Ok(())
     }
@@ -448,12 +463,11 @@ impl Copier {
 
     /// Skips a file, or begins to copy it as soon as a slot is free.
     async fn take_file(self: &Arc<Self>, mut pair: Box<Pair>, running: &Mutex<JoinSet<()>>) {
-        self.totals.count_found(pair.info.size_bytes);
         let decided = self.decide(&mut pair).await;
         match decided {
-            Ok(Decision::Skip(why)) => return self.skip(&pair, why),
-            Err(error) if !self.may_pass(&error, 0) => return self.fail_pair(*pair, error),
-            Ok(Decision::Copy(_)) | Err(_) => {}
+            Ok(Decision::Skip(why)) => return self.skip(&pair, why, false),
+            Err(error) if !self.may_pass(&error, 0) => return self.fail_pair(*pair, error, false),
+            Ok(Decision::Copy(_)) | Err(_) => self.totals.choose(pair.info.size_bytes),
         }
         let slot = self.slots.next().await;
         if self.is_stopped() {
@@ -466,8 +480,9 @@ impl Copier {
         running.spawn(Arc::clone(self).copy_one(pair, decided, slot));
     }
 
-    fn skip(&self, pair: &Pair, why: Reason) {
-        self.totals.skip(pair.info.size_bytes);
+    /// `is_chosen`: it was to be copied.
+    fn skip(&self, pair: &Pair, why: Reason, is_chosen: bool) {
+        self.totals.skip(pair.info.size_bytes, is_chosen);
         self.report.skipped(&pair.source, &pair.target, why);
     }
 
@@ -486,13 +501,13 @@ impl Copier {
         loop {
             let copied = match decided {
                 Ok(Decision::Copy(how)) => self.copy_file(&pair, how).await,
-                Ok(Decision::Skip(why)) => return self.skip(&pair, why),
+                Ok(Decision::Skip(why)) => return self.skip(&pair, why, true),
                 Err(error) => Err(error),
             };
             let error = match copied {
                 Ok(()) => return slot.done(),
                 Err(error) if self.may_pass(&error, retries) => error,
-                Err(error) => return self.fail_pair(*pair, error),
+                Err(error) => return self.fail_pair(*pair, error, true),
             };
             let wait = error.retry_after().unwrap_or_default().clamp(pause, RETRY_PAUSE_MAX);
             self.report.retried(&pair.source, &error, wait);
@@ -509,7 +524,8 @@ impl Copier {
         error.retry() && retries < self.settings.retries && !self.is_stopped()
     }
 
-    fn fail_pair(&self, pair: Pair, error: Error) {
+    fn fail_pair(&self, pair: Pair, error: Error, is_chosen: bool) {
+        self.totals.forget_failed(pair.info.size_bytes, is_chosen);
         let error = transfer::refusal_or(pair.refusal, error);
         self.fail(&pair.source.to_string(), error);
     }

@@ -11,6 +11,7 @@ use super::there::Existing;
 use super::waiting::{Directory, Group};
 use super::{Found, Pair, Walk, spool_failed};
 use crate::client::session::Info;
+use crate::client::totals::{ExpectedListing, Totals};
 use crate::command_line::Links;
 use crate::limits::{LISTED_HELD_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 
@@ -31,15 +32,28 @@ struct Listed {
     content: Content,
     files: Spool<Entry>,
     directories: Spool<Entry>,
+    file_count: u64,
+    file_bytes: u64,
+    directory_count: u64,
     /// Its server has left no names out.
     is_complete: bool,
 }
 
 impl Listed {
-    fn add(&mut self, entry: Entry) -> Result<()> {
+    fn add(&mut self, entry: Entry, totals: Option<&Totals>) -> Result<()> {
         let list = match entry.info.is_directory {
-            true => &mut self.directories,
-            false => &mut self.files,
+            true => {
+                self.directory_count += 1;
+                &mut self.directories
+            }
+            false => {
+                if let Some(totals) = totals.filter(|_| !entry.is_link) {
+                    totals.count_found(entry.info.size_bytes);
+                    self.file_count += 1;
+                    self.file_bytes += entry.info.size_bytes.unwrap_or(0);
+                }
+                &mut self.files
+            }
         };
         list.push(entry).map_err(|cause| spool_failed(&cause))
     }
@@ -47,7 +61,12 @@ impl Listed {
 
 impl Walk<'_> {
     /// Passes on the files of a directory; returns its directories.
-    pub(super) async fn enter(&self, directory: &Directory) -> Result<Option<Group>> {
+    /// The `listing` is over once its entries are known.
+    pub(super) async fn enter(
+        &self,
+        directory: &Directory,
+        listing: Option<ExpectedListing<'_>>,
+    ) -> Result<Option<Group>> {
         if self.found.is_closed() {
             return Ok(None);
         }
@@ -59,9 +78,16 @@ impl Walk<'_> {
             (existing, listed)
         };
         let Some(level) = Level::below(directory.above.as_ref(), &directory.source, listed.content) else {
+            if let Some(totals) = self.totals {
+                totals.uncount_found(listed.file_count, listed.file_bytes);
+            }
             self.leave_out(directory.source.to_string(), Unfit::Loop).await;
             return Ok(None);
         };
+        if let Some(totals) = self.totals {
+            totals.expect_listings(listed.directory_count);
+        }
+        drop(listing);
         let mut is_made = matches!(existing, Existing::Listed(_));
         if self.selection.is_everything() {
             self.make(directory, &mut is_made).await?;
@@ -124,6 +150,9 @@ impl Walk<'_> {
             content: Content::default(),
             files: Spool::new(LISTED_HELD_MAX),
             directories: Spool::new(LISTED_HELD_MAX),
+            file_count: 0,
+            file_bytes: 0,
+            directory_count: 0,
             is_complete: true,
         };
         let open = || self.session.open_listing(&directory.source, Side::Source);
@@ -159,12 +188,13 @@ impl Walk<'_> {
             if info.is_directory {
                 existing.take(&info.name);
             }
-            return listed.add(Entry {
+            let entry = Entry {
                 info,
                 real: None,
                 is_link: false,
                 is_new,
-            });
+            };
+            return listed.add(entry, self.totals);
         };
         let shown = directory.shown(&info.name);
         match (why, self.links) {
@@ -173,17 +203,18 @@ impl Walk<'_> {
                     if entry.info.is_directory {
                         existing.take(&info.name);
                     }
-                    return listed.add(entry);
+                    return listed.add(entry, self.totals);
                 }
                 Err(why) => self.leave_out(shown, why).await,
             },
             (Unfit::Link, Links::Copy) => {
-                return listed.add(Entry {
+                let entry = Entry {
                     info,
                     real: None,
                     is_link: true,
                     is_new,
-                });
+                };
+                return listed.add(entry, self.totals);
             }
             _ => self.leave_out(shown, why).await,
         }

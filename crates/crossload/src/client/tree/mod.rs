@@ -15,6 +15,7 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use super::place::Place;
 use super::session::{ClientContext, Info};
+use super::totals::Totals;
 use crate::command_line::Links;
 use waiting::{Turn, Waiting};
 
@@ -75,6 +76,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) looks: bool,
     /// Whether names that only the destination has are found, too.
     pub(crate) finds_extras: bool,
+    /// Counts files as they are listed.
+    pub(crate) totals: Option<&'a Totals>,
     /// Takes what is found. A walk ends when it is closed.
     pub(crate) found: mpsc::Sender<Found>,
 }
@@ -89,8 +92,9 @@ impl Walk<'_> {
 
     async fn enter_all(&self, waiting: &Waiting) {
         while let Some(turn) = waiting.next().await {
+            let listing = self.totals.map(Totals::listing);
             let (name, error) = match turn {
-                Turn::Enter(directory) => match self.enter(&directory).await {
+                Turn::Enter(directory) => match self.enter(&directory, listing).await {
                     Ok(below) => {
                         waiting.leave(below);
                         continue;
