@@ -110,6 +110,18 @@ fn trees_are_directories(ground: &Ground<'_>) {
     let found = ground.run("find", &[&url]).succeeded().text();
     assert_eq!(found.lines().count(), 6, "{found}");
     ground.run("compare", &[&source, &url]).succeeded();
+    // An object is newer than the file that it was copied from, and than the next one, too.
+    let file = tree.join("a/d");
+    std::fs::write(&file, bytes(20, 45)).expect("a file");
+    let old = std::time::SystemTime::now() - Duration::from_secs(100_000);
+    let opened = std::fs::File::options().write(true).open(&file).expect("it opens");
+    opened.set_modified(old).expect("its time is set");
+    for files in ["1 file copied", "0 files copied"] {
+        let synced = ground.run("sync", &[&source, &url]).succeeded();
+        assert!(synced.text().contains(files), "{}", synced.said());
+    }
+    std::fs::write(&file, bytes(20, 42)).expect("a file");
+    ground.run("sync", &[&source, &url]).succeeded();
     let listed = ground.run("ls", &[&url]).succeeded().text();
     assert_eq!(listed, "a\ne\n");
     let tail = ground.run("tail", &["-c", "3", &format!("{url}/a/d")]).succeeded();

@@ -69,6 +69,8 @@ pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Re
 #[derive(Debug, Default)]
 struct Counts {
     equal: AtomicU64,
+    /// Those of them that are equal by size and time, since no checksum could be compared.
+    unverified: AtomicU64,
     different: AtomicU64,
     only_first: AtomicU64,
     only_second: AtomicU64,
@@ -143,6 +145,9 @@ impl Comparison<'_> {
             }
             compared if compared.is_equal() => {
                 add(&self.counts.equal);
+                if compared == Compared::NotOlderUnverified {
+                    add(&self.counts.unverified);
+                }
                 if self.options.common.verbose > 0 {
                     self.tell(compared.name(), &pair.target, compared.words());
                 }
@@ -192,15 +197,23 @@ impl Comparison<'_> {
         let counts = &self.counts;
         let [equal, different, left_out, failed] =
             [&counts.equal, &counts.different, &counts.left_out, &counts.failed].map(count);
+        let unverified = count(&counts.unverified);
         let (only_first, only_second) = (count(&counts.only_first), count(&counts.only_second));
         if self.options.common.json {
-            output::json(&json!({"event": "summary", "equal": equal, "different": different,
-                "only_first": only_first, "only_second": only_second, "left_out": left_out, "failed": failed}));
+            output::json(
+                &json!({"event": "summary", "equal": equal, "unverified": unverified, "different": different,
+                "only_first": only_first, "only_second": only_second, "left_out": left_out, "failed": failed}),
+            );
         } else {
             output::line(&format!(
                 "{equal} equal, {different} different, {only_first} only in the first tree, {only_second} only in the \
                  second, {left_out} left out, {failed} could not be compared"
             ));
+            if unverified > 0 {
+                output::complain(&format!(
+                    "{unverified} of the equal files were compared by size and time alone: no checksum could be compared"
+                ));
+            }
         }
         exit_code(different + only_first + only_second, left_out + failed)
     }

@@ -320,6 +320,19 @@ impl Report {
         }
     }
 
+    /// Files were skipped by size and time alone. The option copies them.
+    pub(crate) fn skipped_unverified(&self, count: u64, option: &str) {
+        if count > 0 && matches!(self.style, Style::Lines | Style::Bar) {
+            let (files, them) = match count {
+                1 => ("1 file was".to_owned(), "it"),
+                _ => (format!("{count} files were"), "them"),
+            };
+            self.complain(&format!(
+                "{files} skipped by size and time alone, since no checksum could be compared; {option} copies {them}"
+            ));
+        }
+    }
+
     /// A copy has failed.
     pub(crate) fn failed(&self, source: &str, error: &Error) {
         if self.is_payload_on_stdout && !output::has_reader() {
@@ -467,6 +480,7 @@ impl Report {
             files,
             failed,
             skipped,
+            skipped_unverified,
             left_out,
             deleted,
             unverified,
@@ -477,7 +491,8 @@ impl Report {
                 let seconds = end.elapsed.as_secs_f64();
                 self.event(
                     "summary",
-                    json!({"files": files, "failed": failed, "skipped": skipped, "left_out": left_out, "deleted": deleted,
+                    json!({"files": files, "failed": failed, "skipped": skipped,
+                        "skipped_unverified": skipped_unverified, "left_out": left_out, "deleted": deleted,
                         "unverified": unverified, "bytes": bytes, "seconds": seconds}),
                 );
             }

@@ -17,6 +17,8 @@ pub(crate) struct Count {
     pub(crate) failed: u64,
     /// Files that are at the destination already.
     pub(crate) skipped: u64,
+    /// Those of them that were skipped by size and time, since no checksum could be compared.
+    pub(crate) skipped_unverified: u64,
     /// Entries of trees that are neither files nor directories.
     pub(crate) left_out: u64,
     /// Entries of the destination that were deleted, or would be.

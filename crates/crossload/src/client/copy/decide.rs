@@ -73,6 +73,11 @@ impl Reason {
         }
     }
 
+    /// Whether size and time alone decided, since no checksum could be compared.
+    pub(super) fn is_unverified(self) -> bool {
+        matches!(self, Self::Equal(Compared::NotOlderUnverified))
+    }
+
     /// The text for users.
     pub(crate) fn words(self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ use super::place::{Place, without_query};
 use super::report::{Listener, Report};
 use super::session::{ClientContext, Info};
 use super::show::counted;
-use super::totals::{ExpectedListing, Totals};
+use super::totals::{Count, ExpectedListing, Totals};
 use super::tree::{Directory, Found, Pair, Selection, There, Walk, spool_failed};
 use crate::command_line::{Common, CopyOptions, Links, Mode, SelectOptions, TransferOptions};
 use crate::exit_code::ExitCodes;
@@ -231,12 +231,23 @@ impl Copier {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
+    /// Prints the totals.
+    fn summarize(&self) -> Count {
+        let end = self.totals.snapshot();
+        // For a copy, files without a checksum to compare are other files, which exist.
+        let option = match self.settings.if_exists {
+            IfExists::SkipEqual => "--force",
+            _ => "--compare checksum",
+        };
+        self.report.skipped_unverified(end.count.skipped_unverified, option);
+        self.report.summary(&end, self.settings.transfer.dry_run);
+        end.count
+    }
+
     /// The exit code: that of the error for a single file; 1 if some of several files failed or
     /// were left out.
     fn conclude(&self) -> Result<u8, Failure> {
-        let end = self.totals.snapshot();
-        self.report.summary(&end, self.settings.transfer.dry_run);
-        let count = end.count;
+        let count = self.summarize();
         match self.last_error().take() {
             None if count.left_out == 0 => Ok(0),
             None => Ok(1),
@@ -483,6 +494,8 @@ impl Copier {
     /// `is_chosen`: it was to be copied.
     fn skip(&self, pair: &Pair, why: Reason, is_chosen: bool) {
         self.totals.skip(pair.info.size_bytes, is_chosen);
+        self.totals
+            .add(|count| count.skipped_unverified += u64::from(why.is_unverified()));
         self.report.skipped(&pair.source, &pair.target, why);
     }
 

@@ -81,8 +81,7 @@ impl Copier {
         }
         let left = join_all(copies.values().map(|copy| self.clean_up(copy))).await;
         left.iter().flatten().for_each(|words| self.report.complain(words));
-        self.report
-            .summary(&self.totals.snapshot(), self.settings.transfer.dry_run);
+        self.summarize();
         failure
     }
 
