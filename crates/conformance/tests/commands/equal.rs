@@ -41,8 +41,8 @@ impl Pair {
     }
 }
 
-/// A file of the source becomes another one of the same size, as old as before: a copy that is newer
-/// says nothing about it.
+/// A file of the source becomes another one of the same size, as old as before: a copy that is
+/// newer says nothing about it.
 fn other_content_is_copied(site: &Site, from: &Path, pairs: Vec<Pair>) {
     for (number, pair) in pairs.iter().enumerate() {
         let names = ["changed", "same"];

@@ -111,8 +111,8 @@ impl ClientContext {
         }
     }
 
-    /// Asks both sides for checksums. Unless both files are on this machine, one that is here is read
-    /// only where the other side has a checksum.
+    /// Asks both sides for checksums. Unless both files are on this machine, one that is here is
+    /// read only where the other side has a checksum.
     async fn compare_sums(&self, source: Known<'_>, copy: Known<'_>) -> Result<Compared> {
         let (mut here, mut there) = tokio::try_join!(
             self.told_sums(&source, Side::Source),
@@ -171,8 +171,8 @@ fn says_no(error: &Error) -> bool {
 
 /// Compares what listings say of a file and its copy.
 ///
-/// A copy is newer than its source where the destination does not keep times, so a newer file may be
-/// the copy, or a file with other content. Only a checksum tells them apart.
+/// A copy is newer than its source where the destination does not keep times, so a newer file may
+/// be the copy, or a file with other content. Only a checksum tells them apart.
 fn compare_listed(source: &Info, copy: &Info, how: How) -> Listed {
     let has_same_size = match (source.size_bytes, copy.size_bytes) {
         (Some(here), Some(there)) if here != there => return Listed::Decided(Compared::OtherSize),

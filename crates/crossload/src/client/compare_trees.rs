@@ -211,7 +211,8 @@ impl Comparison<'_> {
             ));
             if unverified > 0 {
                 output::complain(&format!(
-                    "{unverified} of the equal files were compared by size and time alone: no checksum could be compared"
+                    "{unverified} of the equal files were compared by size and time alone, since no checksum could be \
+                     compared"
                 ));
             }
         }

@@ -216,8 +216,8 @@ impl Report {
         }
     }
 
-    /// One way between the servers of a file failed; `next` is tried now. The same failure between the
-    /// same servers is printed once.
+    /// One way between the servers of a file failed; `next` is tried now. The same failure between
+    /// the same servers is printed once.
     pub(crate) fn mode_failed(&self, file: &Places<'_>, way: Way, error: &Error, next: Way) {
         let (mode, next) = (way.name(), next.name());
         match self.style {
