@@ -77,6 +77,22 @@ def test_errors(client: Client, place: Place, tmp_path: Path) -> None:
         client.sum(place.at("f"), "fly")
 
 
+def test_advice_names_arguments_of_the_module() -> None:
+    described = {
+        "exit_code": 71,
+        "message": "client: --cacert names /a: no certificate, /--proxy -r",
+        "next": "Give --token-file or --cert; -k, copy -p or rm -r; --delegate has no argument. Use --mode stream.",
+    }
+    error = crossload.CrossloadError(described)
+    assert error.message == "client: cacert names /a: no certificate, /--proxy -r"
+    assert error.next == (
+        "Give token_file or cert; insecure=True, copy parents=True or rm recursive=True; --delegate has no argument. "
+        "Use mode stream."
+    )
+    # A second translation changes nothing: exceptions are pickled.
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
 def test_errors_of_commands(client: Client, place: Place) -> None:
     with pytest.raises(FileNotFoundError):
         client.rm(place.at("none"), recursive=True)

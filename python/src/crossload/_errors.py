@@ -32,12 +32,12 @@ class CrossloadError(OSError):
 
     def __init__(self, described: Mapping[str, Any], failures: Tuple["CrossloadError", ...] = ()) -> None:
         self.exit_code = int(described.get("exit_code") or 5)
-        self.message = _harmless(str(described.get("message") or "failed"))
+        self.message = _in_python(_harmless(str(described.get("message") or "failed")), _LONG)
         super().__init__(self.exit_code, self.message)
         self.code = described.get("code")
         self.side = described.get("side")
         self.phase = described.get("phase")
-        self.next = described.get("next") and _harmless(str(described["next"]))
+        self.next = described.get("next") and _in_python(_harmless(str(described["next"])), _ALL)
         self.retry = bool(described.get("retry"))
         self.failures = failures
         self._described = dict(described)
@@ -55,6 +55,42 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202
 
 def _harmless(text: str) -> str:
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+#: Options of the command line that advice names, as arguments of this module.
+_ARGUMENTS: Mapping[str, str] = {
+    "--cacert": "cacert",
+    "--capath": "capath",
+    "--cert": "cert",
+    "--checksum": "checksum",
+    "--force": "overwrite=True",
+    "--insecure": "insecure=True",
+    "--key": "key",
+    "--mode": "mode",
+    "--parent": "parents=True",
+    "--parents": "parents=True",
+    "--proxy": "proxy",
+    "--recursive": "recursive=True",
+    "--retries": "retries",
+    "--timeout": "timeout_s",
+    "--token-file": "token_file",
+    "--transfers": "transfers",
+    "--verify": "verify",
+    "-K": "checksum",
+    "-f": "overwrite=True",
+    "-k": "insecure=True",
+    "-p": "parents=True",
+    "-r": "recursive=True",
+}
+
+#: Those that a message may name, and those that advice may name: it quotes no server.
+_LONG, _ALL = (
+    re.compile("(?<![\\w/-])" + kind + "(?![\\w-])") for kind in ("--[a-z][a-z-]*", "(?:--[a-z][a-z-]*|-[a-zA-Z])")
+)
+
+
+def _in_python(text: str, options: "re.Pattern[str]") -> str:
+    return options.sub(lambda found: _ARGUMENTS.get(found[0], found[0]), text)
 
 
 class NotFound(CrossloadError, FileNotFoundError):
