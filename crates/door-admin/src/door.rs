@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use endpoint::{FairShare, Refusals, RequestLog, ShareLimits};
@@ -15,9 +15,14 @@ use serde_json::json;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
 use crate::metrics::Metrics;
 use crate::part::Part;
+use crate::plain::plain;
 use crate::ready::{Check, Export, check_certificate, check_export, check_reload};
+use crate::state::{Reload, State as Now, Trust};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What readers of OpenMetrics accept.
+const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
+const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 const FORGOTTEN: &str = "no refusal with this request ID is known; the server keeps only the latest";
 
@@ -29,10 +34,16 @@ pub struct Admin {
     pub refusals: Refusals,
     /// The exports as they are now.
     pub exports: Box<dyn Fn() -> Vec<Export> + Send + Sync>,
-    /// Seconds until the certificate in use expires; `None` without one.
-    pub certificate_seconds_left: Box<dyn Fn() -> Option<i64> + Send + Sync>,
-    /// Why the last reload failed; `None` when it did not, or there was none.
-    pub reload_fault: Box<dyn Fn() -> Option<String> + Send + Sync>,
+    /// When the certificate in use expires, in seconds since 1970; `None` without one.
+    pub certificate_expiry_s: Box<dyn Fn() -> Option<i64> + Send + Sync>,
+    /// How reloads went; `None` for a process that never reloads.
+    pub reload: Box<dyn Fn() -> Option<Reload> + Send + Sync>,
+    /// The authorities for certificates of clients; `None` if none are accepted.
+    pub trust: Box<dyn Fn() -> Option<Trust> + Send + Sync>,
+    /// Log lines dropped since the start.
+    pub log_lines_dropped: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// Sets the metrics that are not counted, before they are shown.
+    pub refresh: Box<dyn Fn() + Send + Sync>,
     /// Tasks of the server that have not ended.
     pub tasks: Box<dyn Fn() -> usize + Send + Sync>,
     /// Whether the server is stopping: then it is no longer ready.
@@ -74,22 +85,41 @@ fn pages(admin: Arc<Admin>) -> Router {
         .with_state(admin)
 }
 
-async fn metrics(State(admin): State<Arc<Admin>>) -> Response {
+async fn metrics(State(admin): State<Arc<Admin>>, headers: HeaderMap) -> Response {
+    (admin.refresh)();
+    let mut text = admin.metrics.text();
+    text.push_str(&now(&admin).await.text());
+    if let Some(part) = &admin.part {
+        text.push_str(&part.metrics().await);
+    }
+    let mut accepted = headers.get_all(header::ACCEPT).iter();
+    let is_open = accepted.any(|value| value.to_str().is_ok_and(|value| value.contains(OPEN_METRICS_TYPE)));
+    let (kind, text) = match is_open {
+        true => (OPEN_METRICS, text + "# EOF\n"),
+        false => (PLAIN_METRICS, plain(&text)),
+    };
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn now(admin: &Admin) -> Now {
     // Two exports may show the same files; their quotas are reported once.
-    let mut quotas = Vec::new();
+    let (mut spaces, mut quotas) = (Vec::new(), Vec::new());
     for export in (admin.exports)() {
-        admin.metrics.set_space(&export.path, export.store.space().await.ok());
+        if let Ok(space) = export.store.space().await {
+            spaces.push((export.path.clone(), space));
+        }
         quotas.extend(export.store.usage());
     }
-    admin.metrics.set_quotas(&quotas);
-    admin.metrics.set_certificate((admin.certificate_seconds_left)());
-    admin.metrics.set_reload_failed((admin.reload_fault)().is_some());
-    admin.metrics.set_process(crate::process::usage(), (admin.tasks)());
-    let part = match &admin.part {
-        Some(part) => part.metrics().await,
-        None => String::new(),
-    };
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], admin.metrics.text_with(&part)).into_response()
+    Now {
+        spaces,
+        quotas,
+        certificate_expiry_s: (admin.certificate_expiry_s)(),
+        reload: (admin.reload)(),
+        trust: (admin.trust)(),
+        process: crate::process::usage(),
+        tasks: (admin.tasks)(),
+        log_lines_dropped: (admin.log_lines_dropped)(),
+    }
 }
 
 /// Alive: this task is being run.
@@ -121,7 +151,9 @@ async fn explain_json(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {
-    let mut checks = vec![check_certificate((admin.certificate_seconds_left)())];
+    let now_s = endpoint::clock::now_s();
+    let seconds_left = (admin.certificate_expiry_s)().map(|end_s| end_s - now_s);
+    let mut checks = vec![check_certificate(seconds_left)];
     for export in (admin.exports)() {
         checks.push(check_export(&export).await);
     }
@@ -138,7 +170,7 @@ async fn ready(State(admin): State<Arc<Admin>>) -> Response {
     }
     let all = checks.iter().all(|check| check.ok || !check.needed);
     // The old configuration stays in use, so this alone does not make the server unready.
-    checks.push(check_reload((admin.reload_fault)()));
+    checks.push(check_reload((admin.reload)().and_then(|reload| reload.fault)));
     let list: Vec<_> = checks
         .iter()
         .map(|check| json!({"name": check.name, "ok": check.ok, "says": check.says}))

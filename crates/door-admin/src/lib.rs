@@ -9,11 +9,15 @@
 mod door;
 pub mod limits;
 mod metrics;
+mod operations;
 mod part;
+mod plain;
 mod process;
 mod ready;
+mod state;
 
 pub use door::{Admin, door};
-pub use metrics::{ErrorNames, Metrics, Request, Transfer, Trust};
+pub use metrics::{ErrorNames, Metrics, Request, Transfer};
 pub use part::{Part, PartFuture};
 pub use ready::{Check, Export};
+pub use state::{Reload, Trust};

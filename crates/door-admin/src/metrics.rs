@@ -1,17 +1,19 @@
-//! The counters. Those of requests are made beforehand for every combination of labels, so that
-//! counting a request is a few additions to atomics and no look-up.
+//! The counters. Counting a request is a few additions to atomics; series that were never counted
+//! do not exist, and no client can make more of them than there are names in the code.
 
 use std::borrow::Cow;
-use std::sync::atomic::AtomicU64;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+
+use crate::operations::Operations;
 
 /// The methods that are counted by name; all others are counted as `other`.
 const METHODS: [&str; 14] = [
@@ -47,9 +49,8 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct XrootLabels {
-    operation: Cow<'static, str>,
-    outcome: &'static str,
+struct MethodLabels {
+    method: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -79,31 +80,15 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct QuotaLabels {
-    vo: String,
-    path: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ExportLabels {
-    export: String,
-}
-
 /// The stable names of an error's code and of the side at fault.
 pub type ErrorNames = (&'static str, &'static str);
 
-/// Figures of the trust store for client certificates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trust {
-    /// Trusted authorities.
-    pub authorities: usize,
-    /// Authorities with a revocation list.
-    pub revocation_lists: usize,
-    /// When the oldest of these lists was made, in seconds since 1970.
-    pub oldest_list_s: Option<i64>,
-    /// Files that are broken.
-    pub faults: usize,
+/// A histogram for each set of labels.
+pub(crate) type Histograms<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Histograms of the durations of requests.
+pub(crate) fn durations<Labels: Clone + std::hash::Hash + Eq>() -> Histograms<Labels> {
+    Family::new_with_constructor(|| Histogram::new(DURATION_BOUNDS_S))
 }
 
 /// A request that was answered.
@@ -138,15 +123,23 @@ pub struct Transfer {
     pub error: Option<ErrorNames>,
 }
 
+/// The series of one method, each made when it is first counted.
+#[derive(Default)]
+struct Method {
+    classes: [OnceLock<Counter>; CLASSES.len()],
+    duration: OnceLock<Histogram>,
+}
+
 /// Everything that is counted. Shared by all connections; every update is a few atomic additions.
 pub struct Metrics {
     registry: Registry,
-    requests: [[Counter; CLASSES.len()]; METHODS.len()],
-    xroot_requests: Family<XrootLabels, Counter>,
+    methods: [Method; METHODS.len()],
+    requests: Family<RequestLabels, Counter>,
+    durations: Histograms<MethodLabels>,
+    operations: Operations,
     errors: Family<ErrorLabels, Counter>,
     bytes_in: Counter,
     bytes_out: Counter,
-    duration: Histogram,
     connections: Gauge,
     refused: Counter,
     transfers_started: Family<ModeLabels, Counter>,
@@ -154,24 +147,7 @@ pub struct Metrics {
     transfer_bytes: Family<ModeLabels, Counter>,
     transfers_active: Family<ModeLabels, Gauge>,
     rate: Histogram,
-    space_total: Family<ExportLabels, Gauge>,
-    space_free: Family<ExportLabels, Gauge>,
-    space_used: Family<ExportLabels, Gauge>,
-    quota_used: Family<QuotaLabels, Gauge>,
-    quota_limit: Family<QuotaLabels, Gauge>,
-    certificate: Gauge,
-    reload_failed: Gauge,
     reload_failures: Counter,
-    authorities: Gauge,
-    revocation_lists: Gauge,
-    oldest_list: Gauge,
-    trust_faults: Gauge,
-    resident: Gauge,
-    cpu: Counter<f64, AtomicU64>,
-    descriptors: Gauge,
-    threads: Gauge,
-    tasks: Gauge,
-    log_dropped: Counter,
     listings_incomplete: Family<KindLabels, Counter>,
     login_delegations: Family<StepLabels, Counter>,
     share_refusals: Family<KindLabels, Counter>,
@@ -190,21 +166,14 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("crossload");
-        let by_request = Family::<RequestLabels, Counter>::default();
-        let requests = METHODS
-            .map(|method| CLASSES.map(|class| by_request.get_or_create(&RequestLabels { method, class }).clone()));
-        registry.register(
-            "requests",
-            "Requests answered, by method and class of status",
-            by_request,
-        );
         let metrics = Self {
-            requests,
-            xroot_requests: Family::default(),
+            methods: Default::default(),
+            requests: Family::default(),
+            durations: durations(),
+            operations: Operations::default(),
             errors: Family::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
-            duration: Histogram::new(DURATION_BOUNDS_S),
             connections: Gauge::default(),
             refused: Counter::default(),
             transfers_started: Family::default(),
@@ -212,24 +181,7 @@ impl Metrics {
             transfer_bytes: Family::default(),
             transfers_active: Family::default(),
             rate: Histogram::new(RATE_BOUNDS),
-            space_total: Family::default(),
-            space_free: Family::default(),
-            space_used: Family::default(),
-            quota_used: Family::default(),
-            quota_limit: Family::default(),
-            certificate: Gauge::default(),
-            reload_failed: Gauge::default(),
             reload_failures: Counter::default(),
-            authorities: Gauge::default(),
-            revocation_lists: Gauge::default(),
-            oldest_list: Gauge::default(),
-            trust_faults: Gauge::default(),
-            resident: Gauge::default(),
-            cpu: Counter::default(),
-            descriptors: Gauge::default(),
-            threads: Gauge::default(),
-            tasks: Gauge::default(),
-            log_dropped: Counter::default(),
             listings_incomplete: Family::default(),
             login_delegations: Family::default(),
             share_refusals: Family::default(),
@@ -237,102 +189,50 @@ impl Metrics {
             share_limit: Family::default(),
             registry: Registry::default(),
         };
-        metrics.register_traffic(&mut registry);
-        metrics.register_state(&mut registry);
+        metrics.register_requests(&mut registry);
+        metrics.register_copies(&mut registry);
         metrics.register_shares(&mut registry);
         Self { registry, ..metrics }
     }
 
-    fn register_traffic(&self, registry: &mut Registry) {
+    fn register_requests(&self, registry: &mut Registry) {
         let bytes = Unit::Bytes;
-        registry.register(
-            "xroot_requests",
-            "Requests of the XRootD protocol answered, by operation and outcome",
-            self.xroot_requests.clone(),
-        );
-        registry.register(
-            "errors",
-            "Failed requests and transfers, by error code and side",
-            self.errors.clone(),
-        );
-        registry.register_with_unit(
-            "received",
-            "Payload taken from clients",
-            bytes.clone(),
-            self.bytes_in.clone(),
-        );
-        registry.register_with_unit("sent", "Payload sent to clients", bytes.clone(), self.bytes_out.clone());
-        let help = "Time from a request's head to the end of its answer";
-        registry.register_with_unit("request_duration", help, Unit::Seconds, self.duration.clone());
+        let help = "Requests answered, by method and class of status";
+        registry.register("requests", help, self.requests.clone());
+        let help = "Time from the head of a request to the end of its answer, by method";
+        registry.register_with_unit("request_duration", help, Unit::Seconds, self.durations.clone());
+        self.operations.register(registry);
+        let help = "Failed requests and transfers, by error code and side";
+        registry.register("errors", help, self.errors.clone());
+        let help = "Payload received from clients";
+        registry.register_with_unit("received", help, bytes.clone(), self.bytes_in.clone());
+        registry.register_with_unit("sent", "Payload sent to clients", bytes, self.bytes_out.clone());
         registry.register("connections_open", "Open client connections", self.connections.clone());
-        let help = "Connections turned away because there were too many";
+        let help = "Connections refused because there were too many";
         registry.register("connections_refused", help, self.refused.clone());
-        let help = "Third-party copies begun as active side";
-        registry.register("transfers_started", help, self.transfers_started.clone());
-        let help = "Third-party copies ended, by outcome";
-        registry.register("transfers_finished", help, self.transfers_finished.clone());
-        let help = "Payload moved by third-party copies";
-        registry.register_with_unit("transfer", help, bytes, self.transfer_bytes.clone());
-        registry.register(
-            "transfers_active",
-            "Third-party copies in progress",
-            self.transfers_active.clone(),
-        );
-        let help = "Payload rate of successful third-party copies";
-        registry.register_with_unit(
-            "transfer_rate",
-            help,
-            Unit::Other("bytes_per_second".into()),
-            self.rate.clone(),
-        );
         let help = "Listings that left out names which no path can hold, or links that lead nowhere or out";
         registry.register("listings_incomplete", help, self.listings_incomplete.clone());
         let help = "What logins did about delegated proxies";
         registry.register("login_delegations", help, self.login_delegations.clone());
         registry.register(
-            "log_lines_dropped",
-            "Log lines dropped because the log was too slow",
-            self.log_dropped.clone(),
+            "config_reload_failures",
+            "Reloads that failed",
+            self.reload_failures.clone(),
         );
     }
 
-    fn register_state(&self, registry: &mut Registry) {
-        let bytes = Unit::Bytes;
-        let help = "Size of the export's file system, or its quota";
-        registry.register_with_unit("export_total", help, bytes.clone(), self.space_total.clone());
-        let help = "What new files can take in the export";
-        registry.register_with_unit("export_free", help, bytes.clone(), self.space_free.clone());
-        let help = "What the export's files take";
-        registry.register_with_unit("export_used", help, bytes.clone(), self.space_used.clone());
-        let help = "What the files of a virtual organisation take of its quota";
-        registry.register_with_unit("quota_used", help, bytes.clone(), self.quota_used.clone());
-        let help = "What the files of a virtual organisation may take";
-        registry.register_with_unit("quota_limit", help, bytes.clone(), self.quota_limit.clone());
-        let help = "Time until the server's certificate expires; 0 without one";
-        registry.register_with_unit("certificate_expiry", help, Unit::Seconds, self.certificate.clone());
-        let help = "Whether the last reload failed, so that an older configuration is in use";
-        registry.register("reload_failed", help, self.reload_failed.clone());
-        let help = "Reloads that failed";
-        registry.register("reload_failures", help, self.reload_failures.clone());
-        let help = "Authorities whose certificates of clients are believed";
-        registry.register("authorities", help, self.authorities.clone());
-        let help = "Authorities among them whose revocation list is at hand";
-        registry.register("revocation_lists", help, self.revocation_lists.clone());
-        let help = "When the oldest of these lists was made, in seconds since 1970; 0 without any";
-        let unit = Unit::Other("timestamp_seconds".into());
-        registry.register_with_unit("revocation_list_oldest", help, unit, self.oldest_list.clone());
-        let help = "Files of authorities, VOMS servers and mappings that are broken";
-        registry.register("trust_faults", help, self.trust_faults.clone());
-        let help = "Memory of this process that is in use";
-        registry.register_with_unit("process_resident", help, bytes, self.resident.clone());
-        let help = "Processor time of this process, user and system";
-        registry.register_with_unit("process_cpu", help, Unit::Seconds, self.cpu.clone());
-        let help = "Descriptors that this process has open";
-        registry.register("process_descriptors", help, self.descriptors.clone());
-        let help = "Threads of this process";
-        registry.register("process_threads", help, self.threads.clone());
-        let help = "Tasks that have not ended";
-        registry.register("tasks", help, self.tasks.clone());
+    fn register_copies(&self, registry: &mut Registry) {
+        let help = "Third-party copies begun as active side";
+        registry.register("transfers_started", help, self.transfers_started.clone());
+        let help = "Third-party copies ended, by outcome";
+        registry.register("transfers_finished", help, self.transfers_finished.clone());
+        let help = "Payload moved by third-party copies";
+        registry.register_with_unit("transfer", help, Unit::Bytes, self.transfer_bytes.clone());
+        let help = "Third-party copies in progress";
+        registry.register("transfers_active", help, self.transfers_active.clone());
+        let help = "Payload rate of successful third-party copies";
+        let unit = Unit::Other("bytes_per_second".into());
+        registry.register_with_unit("transfer_rate", help, unit, self.rate.clone());
     }
 
     fn register_shares(&self, registry: &mut Registry) {
@@ -367,22 +267,28 @@ impl Metrics {
 
     /// Counts a request that was answered.
     pub fn request(&self, request: &Request<'_>) {
-        let method = METHODS.iter().position(|name| *name == request.method);
-        let class = (request.status.unwrap_or(0) / 100) as usize;
-        let class = class.min(CLASSES.len() - 1);
-        self.requests[method.unwrap_or(METHODS.len() - 1)][class].inc();
+        let known = METHODS.iter().position(|name| *name == request.method);
+        let number = known.unwrap_or(METHODS.len() - 1);
+        let (series, method) = (&self.methods[number], METHODS[number]);
+        let class = ((request.status.unwrap_or(0) / 100) as usize).min(CLASSES.len() - 1);
+        let labels = || RequestLabels {
+            method,
+            class: CLASSES[class],
+        };
+        let counted = series.classes[class].get_or_init(|| self.requests.get_or_create_owned(&labels()));
+        counted.inc();
+        let duration = series
+            .duration
+            .get_or_init(|| self.durations.get_or_create_owned(&MethodLabels { method }));
+        duration.observe(request.duration.as_secs_f64());
         self.bytes_in.inc_by(request.bytes_in);
         self.bytes_out.inc_by(request.bytes_out);
-        self.duration.observe(request.duration.as_secs_f64());
         self.error(request.error);
     }
 
     /// Counts a request of the XRootD protocol that was answered. Payload is counted by itself.
     pub fn xroot_request(&self, operation: Cow<'static, str>, duration: Duration, error: Option<ErrorNames>) {
-        let outcome = if error.is_none() { "ok" } else { "error" };
-        let labels = XrootLabels { operation, outcome };
-        self.xroot_requests.get_or_create(&labels).inc();
-        self.duration.observe(duration.as_secs_f64());
+        self.operations.count(operation, duration, error.is_none());
         self.error(error);
     }
 
@@ -408,7 +314,7 @@ impl Metrics {
         self.connections.dec();
     }
 
-    /// Counts a connection that was turned away because there were too many.
+    /// Counts a connection that was refused because there were too many.
     pub fn connection_refused(&self) {
         self.refused.inc();
     }
@@ -440,37 +346,8 @@ impl Metrics {
     /// Third-party copies of this mode that run now.
     #[must_use]
     pub fn transfers_active(&self, mode: &'static str) -> u64 {
-        let running = self.transfers_active.get_or_create(&ModeLabels { mode }).get();
-        u64::try_from(running).unwrap_or(0)
-    }
-
-    /// Says how many log lines have been dropped since the start.
-    pub fn set_log_dropped(&self, lines: u64) {
-        self.log_dropped.inc_by(lines.saturating_sub(self.log_dropped.get()));
-    }
-
-    pub(crate) fn set_space(&self, export: &str, space: Option<storage::Space>) {
-        let labels = ExportLabels {
-            export: export.to_owned(),
-        };
-        let Some(space) = space else { return };
-        self.space_total.get_or_create(&labels).set(clamp(space.total_bytes));
-        self.space_free.get_or_create(&labels).set(clamp(space.free_bytes));
-        self.space_used.get_or_create(&labels).set(clamp(space.used_bytes));
-    }
-
-    /// Sets what virtual organisations use of their quotas. Removed quotas disappear.
-    pub(crate) fn set_quotas(&self, usage: &[storage::VoUsage]) {
-        self.quota_used.clear();
-        self.quota_limit.clear();
-        for one in usage {
-            let labels = QuotaLabels {
-                vo: one.vo.to_string(),
-                path: one.path.to_string(),
-            };
-            self.quota_used.get_or_create(&labels).set(clamp(one.used_bytes));
-            self.quota_limit.get_or_create(&labels).set(clamp(one.limit_bytes));
-        }
+        let running = self.transfers_active.get(&ModeLabels { mode }).map(|gauge| gauge.get());
+        running.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
     }
 
     /// Counts a reload that failed.
@@ -478,46 +355,11 @@ impl Metrics {
         self.reload_failures.inc();
     }
 
-    pub(crate) fn set_reload_failed(&self, failed: bool) {
-        self.reload_failed.set(i64::from(failed));
-    }
-
-    pub(crate) fn set_certificate(&self, seconds_left: Option<i64>) {
-        self.certificate.set(seconds_left.unwrap_or(0));
-    }
-
-    /// Sets the figures of the trust store for client certificates.
-    pub fn set_trust(&self, trust: &Trust) {
-        self.authorities.set(clamp(trust.authorities as u64));
-        self.revocation_lists.set(clamp(trust.revocation_lists as u64));
-        self.oldest_list.set(trust.oldest_list_s.unwrap_or(0));
-        self.trust_faults.set(clamp(trust.faults as u64));
-    }
-
-    pub(crate) fn set_process(&self, usage: crate::process::Usage, tasks: usize) {
-        self.resident.set(clamp(usage.resident_bytes));
-        self.descriptors.set(clamp(usage.descriptors));
-        self.threads.set(clamp(usage.threads));
-        self.tasks.set(clamp(tasks as u64));
-        let passed = usage.cpu_s - self.cpu.get();
-        if passed > 0.0 {
-            self.cpu.inc_by(passed);
-        }
-    }
-
-    /// The text that Prometheus reads (OpenMetrics 1.0).
-    #[must_use]
-    pub fn text(&self) -> String {
-        self.text_with("")
-    }
-
-    /// The same with the metrics of a part of this process.
-    pub(crate) fn text_with(&self, part: &str) -> String {
+    /// The counters as OpenMetrics, without the mark of the end.
+    pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         // Writing into a text cannot fail.
         let _ = encode_registry(&mut text, &self.registry);
-        text.push_str(part);
-        let _ = encode_eof(&mut text);
         text
     }
 }
@@ -528,7 +370,7 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-fn clamp(bytes: u64) -> i64 {
+pub(crate) fn clamp(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
@@ -567,7 +409,8 @@ mod tests {
             "crossload_received_bytes_total 20",
             "crossload_sent_bytes_total 6",
             "crossload_connections_open 1",
-            "crossload_request_duration_seconds_count 2",
+            "crossload_request_duration_seconds_count{method=\"PUT\"} 1",
+            "crossload_request_duration_seconds_count{method=\"other\"} 1",
         ] {
             assert!(has(&text, line), "{line}\n{text}");
         }
@@ -607,10 +450,65 @@ mod tests {
     #[test]
     fn the_manual_names_every_metric() {
         let manual = include_str!("../../../docs/metrics.md");
-        let text = Metrics::new().text();
-        for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
-            let name = line.split(' ').next().expect("a name");
+        let metrics = Metrics::new();
+        metrics.request(&Request {
+            method: "GET",
+            status: Some(200),
+            bytes_in: 0,
+            bytes_out: 0,
+            duration: Duration::ZERO,
+            error: Some(("internal", "server")),
+        });
+        metrics.xroot_request("open".into(), Duration::ZERO, None);
+        metrics.transfer_started("pull");
+        metrics.share_used_up("locks");
+        metrics.set_share("locks", 1, 2);
+        metrics.listing_incomplete("names");
+        metrics.login_delegation("asked");
+        for line in metrics.text().lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().expect("a name");
+            let name = ["_bucket", "_count", "_sum"]
+                .iter()
+                .fold(name, |name, end| name.strip_suffix(end).unwrap_or(name));
             assert!(manual.contains(name), "{name} is not described in docs/metrics.md");
         }
+    }
+
+    #[test]
+    fn series_begin_with_their_first_event() {
+        let text = Metrics::new().text();
+        for name in [
+            "requests",
+            "request_duration",
+            "xroot_requests",
+            "errors",
+            "transfers_active",
+        ] {
+            assert!(!text.contains(&format!("crossload_{name}")), "{name}\n{text}");
+        }
+    }
+
+    #[test]
+    fn labels_of_clients_do_not_make_it_grow() {
+        let metrics = Metrics::new();
+        let offer = |numbers: std::ops::Range<u32>| {
+            for number in numbers {
+                let method = format!("METHOD{number}");
+                metrics.request(&Request {
+                    method: &method,
+                    status: Some(number),
+                    bytes_in: 0,
+                    bytes_out: 0,
+                    duration: Duration::ZERO,
+                    error: None,
+                });
+                metrics.xroot_request(method.into(), Duration::ZERO, None);
+            }
+            metrics.text().lines().count()
+        };
+        let before = offer(0..1_000);
+        assert_eq!(offer(1_000..100_000), before);
+        let other = "crossload_xroot_requests_total{operation=\"other\",outcome=\"ok\"} ";
+        assert!(metrics.text().contains(other));
     }
 }

@@ -8,24 +8,33 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) struct Usage {
     /// Resident memory.
     pub(crate) resident_bytes: u64,
+    /// Virtual memory.
+    pub(crate) virtual_bytes: u64,
     /// User and system time.
     pub(crate) cpu_s: f64,
     /// Open descriptors.
     pub(crate) descriptors: u64,
+    /// Most of them; `None` without a limit.
+    pub(crate) descriptors_max: Option<u64>,
     /// Threads.
     pub(crate) threads: u64,
+    /// When it started, in seconds since 1970.
+    pub(crate) start_s: Option<f64>,
 }
 
 /// Reads them all; zeros where there is no `/proc`.
 pub(crate) fn usage() -> Usage {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let (stat, status) = (read("/proc/self/stat"), read("/proc/self/status"));
     Usage {
-        resident_bytes: resident_bytes(&status).unwrap_or(0),
+        resident_bytes: memory_bytes(&status, "VmRSS:").unwrap_or(0),
+        virtual_bytes: memory_bytes(&status, "VmSize:").unwrap_or(0),
         cpu_s: cpu_s(&stat).unwrap_or(0.0),
         // One of them is the directory's own.
         descriptors: entries("/proc/self/fd").saturating_sub(1),
+        descriptors_max: descriptors_max(&read("/proc/self/limits")),
         threads: entries("/proc/self/task"),
+        start_s: start_s(&stat, &read("/proc/stat")),
     }
 }
 
@@ -33,17 +42,34 @@ fn entries(directory: &str) -> u64 {
     std::fs::read_dir(directory).map_or(0, |entries| entries.count() as u64)
 }
 
-fn resident_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn memory_bytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Fields 14 and 15 of proc(5)'s `stat`; the name in field 2 may hold blanks, so counting starts
-/// behind it.
+/// The soft limit, which comes first.
+fn descriptors_max(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The fields of proc(5)'s `stat` from the third on. The name in field 2 may hold blanks.
+fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+/// Fields 14 and 15.
 fn cpu_s(stat: &str) -> Option<f64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut fields = fields(stat)?.skip(11);
     let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);
     Some((user + system) / TICKS_PER_SECOND)
+}
+
+/// Field 22, which counts from the start of the machine.
+fn start_s(stat: &str, machine: &str) -> Option<f64> {
+    let ticks = fields(stat)?.nth(19)?.parse::<f64>().ok()?;
+    let boot = machine.lines().find_map(|line| line.strip_prefix("btime "))?;
+    Some(boot.trim().parse::<f64>().ok()? + ticks / TICKS_PER_SECOND)
 }
 
 #[cfg(test)]
@@ -52,11 +78,22 @@ mod tests {
 
     #[test]
     fn figures_are_read_whatever_the_program_is_called() {
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 1 1";
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 1050 1 1";
         assert_eq!(cpu_s(stat), Some(3.0));
-        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t  2048 kB\n"), Some(2048 * 1024));
-        let before = usage();
-        assert!(before.resident_bytes > 0 && before.threads > 0);
+        assert_eq!(start_s(stat, "cpu 1\nbtime 1000\n"), Some(1010.5));
+        let status = "Name:\tx\nVmSize:\t  4096 kB\nVmRSS:\t  2048 kB\n";
+        assert_eq!(memory_bytes(status, "VmRSS:"), Some(2048 * 1024));
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max open files            1024                 524288               files     \n";
+        assert_eq!(descriptors_max(limits), Some(1024));
+        assert_eq!(
+            descriptors_max("Max open files   unlimited   unlimited   files\n"),
+            None
+        );
+        let now = usage();
+        assert!(now.resident_bytes > 0 && now.threads > 0 && now.virtual_bytes >= now.resident_bytes);
+        let age_s = endpoint::clock::now_s() as f64 - now.start_s.expect("a start");
+        assert!((-2.0..86_400.0).contains(&age_s), "{age_s}");
     }
 
     #[test]

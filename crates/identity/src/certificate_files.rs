@@ -12,7 +12,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use credentials::x509::{CertificateRules, GridMap, Revocation, TrustFault, TrustStore, VomsDirectory, VomsMap};
+use credentials::x509::{
+    CertificateRules, GridMap, ListTimes, Revocation, TrustFault, TrustStore, VomsDirectory, VomsMap,
+};
 use types::limits::{TRUST_FILE_BYTES_MAX, TRUST_FILES_MAX};
 
 /// Where the files are, and what else belongs to the rules.
@@ -44,6 +46,8 @@ pub struct CertificateReport {
     pub revocation_lists: usize,
     /// When the oldest of these lists was made, in seconds since 1970.
     pub oldest_list_s: Option<i64>,
+    /// When the first of these lists is outdated, in seconds since 1970.
+    pub next_update_s: Option<i64>,
     /// VOs whose servers are known.
     pub vos: usize,
     /// Entries of both maps.
@@ -85,9 +89,10 @@ impl CertificateFiles {
             None => VomsMap::default(),
         };
         report.authorities = trust.len();
-        let lists: Vec<i64> = trust.revocation_lists().map(|(_, made_s)| made_s).collect();
+        let lists: Vec<ListTimes> = trust.revocation_lists().collect();
         report.revocation_lists = lists.len();
-        report.oldest_list_s = lists.into_iter().min();
+        report.oldest_list_s = lists.iter().map(|list| list.made_s).min();
+        report.next_update_s = lists.iter().filter_map(|list| list.next_update_s).min();
         report.vos = voms.vos().count();
         report.mappings = grid_map.len() + voms_map.len();
         let rules = CertificateRules {

@@ -300,5 +300,8 @@ pub const HOP_PAUSE_MAX: Duration = Duration::from_secs(3600);
 /// Attempts to remove a file at a hop: a day and a half. Then it stays.
 pub const HOP_REMOVALS_TRIED_MAX: u32 = 40;
 
+/// Kinds of failures that are counted by name, of each outcome; the error table has fewer.
+pub const FAILURE_KINDS_MAX: usize = 256;
+
 /// Bytes that are written to find out whether the database takes a job again.
 pub const PROBE_BYTES: usize = 1 << 20;

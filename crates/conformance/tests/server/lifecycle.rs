@@ -105,7 +105,7 @@ fn a_failed_reload_shows_until_it_is_mended() {
     let (status, checks) = ready(&lab, &server);
     assert_eq!((status, &checks["ready"]), (200, &Value::Bool(true)), "{checks}");
     assert_eq!(says(&checks, "configuration").expect("it is looked at")["ok"], true);
-    assert!(metric(&server).contains("crossload_reload_failed 0\n"));
+    assert!(metric(&server).contains("crossload_config_last_reload_successful 1\n"));
 
     let text = std::fs::read_to_string(server.configuration()).expect("its configuration");
     std::fs::write(server.configuration(), format!("{text}\n[nonsense]\n")).expect("a broken one");
@@ -120,7 +120,8 @@ fn a_failed_reload_shows_until_it_is_mended() {
     assert!(words.contains("nonsense"), "{words}");
     let shown = metric(&server);
     assert!(
-        shown.contains("crossload_reload_failed 1\n") && shown.contains("crossload_reload_failures_total "),
+        shown.contains("crossload_config_last_reload_successful 0\n")
+            && shown.contains("crossload_config_reload_failures_total "),
         "{shown}"
     );
 
@@ -129,5 +130,5 @@ fn a_failed_reload_shows_until_it_is_mended() {
     until("it is mended", SOON, || {
         says(&ready(&lab, &server).1, "configuration").is_some_and(|check| check["ok"] == true)
     });
-    assert!(metric(&server).contains("crossload_reload_failed 0\n"));
+    assert!(metric(&server).contains("crossload_config_last_reload_successful 1\n"));
 }

@@ -169,11 +169,13 @@ fn metrics_and_health_are_shown_on_the_admin_port_only() {
     }
     let now = metrics();
     assert!(metric(&now, "crossload_export_free_bytes", "/data") > 0.0, "{now}");
-    assert!(
-        metric(&now, "crossload_certificate_expiry_seconds", "") > 86_400.0,
-        "{now}"
-    );
-    assert!(now.trim_end().ends_with("# EOF"), "not in the OpenMetrics format");
+    let expiry_s = metric(&now, "crossload_certificate_expiry_timestamp_seconds", "");
+    let started_s = metric(&now, "process_start_time_seconds", "");
+    assert!(started_s > 1.7e9 && expiry_s > started_s + 86_400.0, "{now}");
+    assert!(!now.contains("# EOF"), "curl does not ask for OpenMetrics");
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+    let open = lab.curl(&["-H", accept, &admin("/metrics")]).expect(200).text();
+    assert!(open.trim_end().ends_with("# EOF"), "not in the OpenMetrics format");
     lab.curl(&[&admin("/health")]).expect(200);
     lab.curl(&[&admin("/ready")]).expect(200);
     for path in ["/metrics", "/health", "/ready"] {

@@ -20,7 +20,7 @@ pub use chain::{VerifiedHost, verify_chain, verify_gsi_chain, verify_host};
 pub use delegation::{Naming, ProxyTerms, Unsigned, proxy_terms};
 pub use maps::{GridMap, VomsMap};
 pub use signature::{has_sha1_proxy, has_signed, verify_request};
-pub use trust::{TrustFault, TrustStore};
+pub use trust::{ListTimes, TrustFault, TrustStore};
 pub use voms_directory::VomsDirectory;
 
 use std::sync::Arc;

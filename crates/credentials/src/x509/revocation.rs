@@ -29,6 +29,11 @@ impl Revoked {
         self.this_update_s
     }
 
+    /// When the next one is due, in seconds since 1970.
+    pub(super) fn next_update_s(&self) -> Option<i64> {
+        self.next_update_s
+    }
+
     /// Whether this list was made after the other.
     pub(super) fn is_newer_than(&self, other: &Self) -> bool {
         self.this_update_s > other.this_update_s

@@ -20,6 +20,15 @@ pub struct TrustFault {
     pub why: String,
 }
 
+/// The times of a revocation list, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListTimes {
+    /// When it was made.
+    pub made_s: i64,
+    /// When the next one is due; from then on it is outdated.
+    pub next_update_s: Option<i64>,
+}
+
 /// Authorities and what is known of them.
 #[derive(Debug, Default)]
 pub struct TrustStore {
@@ -162,13 +171,15 @@ impl TrustStore {
         })
     }
 
-    /// The authorities whose revocation lists are at hand, in one line, and when those were made,
-    /// in seconds since 1970.
-    pub fn revocation_lists(&self) -> impl Iterator<Item = (&str, i64)> {
+    /// The revocation lists at hand.
+    pub fn revocation_lists(&self) -> impl Iterator<Item = ListTimes> {
         self.authorities
             .iter()
             .filter_map(|authority| match &authority.revocation {
-                Knowledge::List(list) => Some((&*authority.subject_line, list.made_s())),
+                Knowledge::List(list) => Some(ListTimes {
+                    made_s: list.made_s(),
+                    next_update_s: list.next_update_s(),
+                }),
                 Knowledge::Nothing | Knowledge::Broken => None,
             })
     }

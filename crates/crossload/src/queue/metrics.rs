@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
 use queue::webhooks::{KnownWebhook, Webhooks};
-use queue::{FailureKind, Faults, LinkView, Service, Totals};
+use queue::{FailureKind, Faults, LinkEnds, LinkView, Service, Totals};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -34,6 +34,13 @@ struct FilesLabels {
 struct LinkLabels {
     source: String,
     destination: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndLabels {
+    source: String,
+    destination: String,
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -68,6 +75,7 @@ impl QueuePart {
             links,
             has_faults: !self.service.faults().borrow().is_empty(),
             totals: self.service.totals(),
+            link_ends: self.service.link_ends(),
             copies: self.service.copies(),
             copies_maximum: self.service.copies_maximum(),
             webhooks,
@@ -136,6 +144,7 @@ struct Figures {
     /// Whether something fails at the database.
     has_faults: bool,
     totals: Totals,
+    link_ends: Vec<LinkEnds>,
     copies: usize,
     copies_maximum: u32,
     webhooks: Vec<KnownWebhook>,
@@ -178,6 +187,8 @@ impl Figures {
             add_failures(&failures, outcome, kinds);
         }
         registry.register("failures", "Attempts of this process that failed", failures);
+        let help = "Attempts of this process that ended, by link";
+        registry.register("link_copies", help, link_copies(&self.link_ends));
     }
 }
 
@@ -190,6 +201,25 @@ fn add_failures(family: &Family<FailureLabels, Counter>, outcome: &'static str, 
         };
         family.get_or_create(&labels).inc_by(*count);
     }
+}
+
+/// The links with the most attempts one by one, all others together.
+fn link_copies(ends: &[LinkEnds]) -> Family<EndLabels, Counter> {
+    let mut ends: Vec<&LinkEnds> = ends.iter().collect();
+    ends.sort_by_key(|link| std::cmp::Reverse(link.copied + link.failed));
+    let family = Family::<EndLabels, Counter>::default();
+    for (index, link) in ends.into_iter().enumerate() {
+        let name = |name: &str| if index < QUEUE_LINKS_REPORTED_MAX { name } else { OTHER }.to_owned();
+        for (outcome, count) in [("copied", link.copied), ("failed", link.failed)] {
+            let labels = EndLabels {
+                source: name(&link.source),
+                destination: name(&link.destination),
+                outcome,
+            };
+            family.get_or_create(&labels).inc_by(count);
+        }
+    }
+    family
 }
 
 /// How it goes with each webhook. The number of webhooks is bounded.
@@ -225,10 +255,7 @@ fn add_webhooks(registry: &mut Registry, webhooks: &[KnownWebhook]) {
 fn add_links(registry: &mut Registry, mut links: Vec<LinkView>) {
     links.sort_by_key(|link| std::cmp::Reverse(link.active + link.waiting + link.delayed + link.banned));
     let files = Family::<FilesLabels, Gauge>::default();
-    let (limits, held) = (
-        Family::<LinkLabels, Gauge>::default(),
-        Family::<LinkLabels, Gauge>::default(),
-    );
+    let [limits, held, paused, oldest] = [(); 4].map(|()| Family::<LinkLabels, Gauge>::default());
     for (index, link) in links.iter().enumerate() {
         let is_reported = index < QUEUE_LINKS_REPORTED_MAX;
         let name = |name: &str| if is_reported { name } else { OTHER }.to_owned();
@@ -251,14 +278,26 @@ fn add_links(registry: &mut Registry, mut links: Vec<LinkView>) {
         if is_reported {
             let labels = LinkLabels { source, destination };
             limits.get_or_create(&labels).set(link.limit.into());
-            let is_held = link.hold.is_some() || link.is_paused;
-            held.get_or_create(&labels).set(i64::from(is_held));
+            held.get_or_create(&labels).set(i64::from(link.hold.is_some()));
+            paused.get_or_create(&labels).set(i64::from(link.is_paused));
+            if let Some(at_ms) = link.oldest_ms {
+                let at_s = at_ms / 1000;
+                let known = oldest.get(&labels).map(|gauge| gauge.get());
+                // A link has a line for each organisation.
+                oldest
+                    .get_or_create(&labels)
+                    .set(known.map_or(at_s, |known| known.min(at_s)));
+            }
         }
     }
     registry.register("files", "Files that have not ended, by link and state", files);
     registry.register("link_limit", "Copies that may run on a link at once", limits);
-    let help = "Whether a link stands still: paused, or held by a storage that cannot take part";
+    let help = "Whether a link waits because a storage cannot take part";
     registry.register("link_held", help, held);
+    let help = "Whether an operator has paused a link";
+    registry.register("link_paused", help, paused);
+    let help = "When the job of the oldest file that waits for its turn was submitted, in seconds since 1970";
+    registry.register_with_unit("link_oldest_waiting_timestamp", help, Unit::Seconds, oldest);
 }
 
 fn gauge(value: u64) -> Gauge {
@@ -284,6 +323,7 @@ mod tests {
             vo: "atlas".to_owned(),
             active: 1,
             waiting,
+            oldest_ms: (waiting > 0).then_some(1_700_000_000_500),
             delayed: 0,
             banned: 0,
             limit: 7,
@@ -341,6 +381,12 @@ mod tests {
             links,
             has_faults: false,
             totals,
+            link_ends: vec![LinkEnds {
+                source: "https://a:443".to_owned(),
+                destination: "https://d:443".to_owned(),
+                copied: 4,
+                failed: 2,
+            }],
             copies: 3,
             copies_maximum: 2000,
             webhooks: vec![webhook("5b1f", None), webhook("6c2a", Some(7))],
@@ -354,10 +400,14 @@ mod tests {
         let lines = [
             "crossload_queue_files{source=\"https://a:443\",destination=\"https://d:443\",vo=\"atlas\",state=\"waiting\"} 5",
             "crossload_queue_link_limit{source=\"https://a:443\",destination=\"https://d:443\"} 7",
-            "crossload_queue_link_held{source=\"https://paused:443\",destination=\"https://d:443\"} 1",
+            "crossload_queue_link_paused{source=\"https://paused:443\",destination=\"https://d:443\"} 1",
+            "crossload_queue_link_paused{source=\"https://a:443\",destination=\"https://d:443\"} 0",
+            "crossload_queue_link_held{source=\"https://paused:443\",destination=\"https://d:443\"} 0",
             "crossload_queue_link_held{source=\"https://a:443\",destination=\"https://d:443\"} 0",
             "crossload_queue_failures_total{outcome=\"held\",code=\"no_space\",side=\"destination\"} 2",
             "crossload_queue_finished_total 4",
+            "crossload_queue_link_oldest_waiting_timestamp_seconds{source=\"https://a:443\",destination=\"https://d:443\"} 1700000000",
+            "crossload_queue_link_copies_total{source=\"https://a:443\",destination=\"https://d:443\",outcome=\"failed\"} 2",
             "crossload_queue_copied_bytes_total 1000",
             "crossload_queue_database_up 1",
             "crossload_queue_webhook_up{webhook=\"5b1f\"} 1",

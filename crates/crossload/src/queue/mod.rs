@@ -255,12 +255,17 @@ impl Parts {
             .map_err(|cause| Failure::system("listening", &cause))?;
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let tasks = threads.task_count();
+        let (trust_files, log) = (self.trust_files.clone(), self.ground.log.clone());
+        let (shown, fair_share) = (observer.clone(), self.ground.fair_share.clone());
         let admin = Arc::new(Admin {
             metrics,
             refusals: Refusals::default(),
             exports: Box::new(Vec::new),
-            certificate_seconds_left: Box::new(self.certificate.expiry()),
-            reload_fault: Box::new(|| None),
+            certificate_expiry_s: Box::new(self.certificate.expiry()),
+            reload: Box::new(|| None),
+            trust: Box::new(move || trust_files.facts()),
+            log_lines_dropped: Box::new(move || log.dropped_in_all()),
+            refresh: Box::new(move || shown.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(|| false),
             part: Some(part),

@@ -100,10 +100,10 @@ impl OwnCertificate {
         log.write("certificate_expired", &json!({"error": error}));
     }
 
-    /// Seconds until the current certificate expires, for the admin door.
+    /// When the current certificate expires, in seconds since 1970, for the admin door.
     pub(crate) fn expiry(&self) -> impl Fn() -> Option<i64> + Send + Sync + 'static {
         let expiry = self.expiry_s.clone();
-        move || expiry.get().map(|end| end - now_s())
+        move || expiry.get()
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) use upstream::UpstreamKey;
 
 use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
-use door_admin::{Admin, Metrics};
+use door_admin::{Admin, Metrics, Reload};
 use execution::{ServerThreads, TaskCount};
 use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -66,6 +66,7 @@ use crate::descriptors;
 use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
+use crate::token::now_s;
 use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
@@ -289,8 +290,8 @@ struct Server {
     log: Log,
     watch: Watch,
     stopping: Arc<AtomicBool>,
-    /// Why the last reload failed.
-    reload_fault: Arc<Mutex<Option<String>>>,
+    /// How reloads went.
+    reload_state: Arc<Mutex<Reload>>,
 }
 
 impl Server {
@@ -330,7 +331,10 @@ impl Server {
         let mut server = Self {
             doors: Subsystem::build(&Arc::new(setup), &configuration)?,
             stopping: Arc::default(),
-            reload_fault: Arc::default(),
+            reload_state: Arc::new(Mutex::new(Reload {
+                fault: None,
+                loaded_s: now_s(),
+            })),
             options,
             configuration,
             assembly,
@@ -380,14 +384,18 @@ impl Server {
     fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
         let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let (shown, expiry) = (self.assembly.exported.shown.clone(), self.assembly.certificate.expiry());
-        let (stopping, reload_fault) = (self.stopping.clone(), self.reload_fault.clone());
-        let tasks = self.tasks.clone();
+        let (stopping, reload_state) = (self.stopping.clone(), self.reload_state.clone());
+        let (tasks, log, trust_files) = (self.tasks.clone(), self.log.clone(), self.assembly.trust_files.clone());
+        let (observer, fair_share) = (self.observer.clone(), self.assembly.ground.fair_share.clone());
         let admin = Arc::new(Admin {
             metrics: self.metrics.clone(),
             refusals: self.assembly.refusals.clone(),
             exports: Box::new(move || shown.get()),
-            certificate_seconds_left: Box::new(expiry),
-            reload_fault: Box::new(move || reload_fault.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            certificate_expiry_s: Box::new(expiry),
+            reload: Box::new(move || Some(reload_state.lock().unwrap_or_else(PoisonError::into_inner).clone())),
+            trust: Box::new(move || trust_files.facts()),
+            log_lines_dropped: Box::new(move || log.dropped_in_all()),
+            refresh: Box::new(move || observer.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),
             part: Some(Arc::new(AdminParts(vec![
@@ -429,9 +437,6 @@ impl Server {
                     self.reload("signal");
                 }
                 _ = clock.tick() => {
-                    self.metrics.set_log_dropped(self.log.dropped_in_all());
-                    self.observer.show_shares(&self.assembly.ground.fair_share);
-                    self.metrics.set_trust(&self.assembly.trust_files.facts());
                     self.assembly.certificate.tell_expiry(&self.log);
                     if self.watch.changed() {
                         self.reload("file changed");

@@ -12,16 +12,20 @@ use super::subsystem::{self, Change};
 use super::watch::Watch;
 use super::{Server, configure, exposed, watch_named};
 use crate::failure::{Failure, Reader};
+use crate::token::now_s;
 
 impl Server {
     /// Reads the configuration and its files again.
     pub(super) fn reload(&mut self, why: &str) {
         let outcome = self.try_reload();
-        let fault = outcome
-            .as_ref()
-            .err()
-            .map(|failure| failure.message(Reader::Administrator));
-        *self.reload_fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        {
+            let mut state = self.reload_state.lock().unwrap_or_else(PoisonError::into_inner);
+            let fault = outcome.as_ref().err();
+            state.fault = fault.map(|failure| failure.message(Reader::Administrator));
+            if state.fault.is_none() {
+                state.loaded_s = now_s();
+            }
+        }
         match outcome {
             Ok(()) => {
                 self.log.write("reloaded", &json!({"why": why}));

@@ -45,7 +45,7 @@ impl Watched {
 #[derive(Clone)]
 pub(crate) struct TrustFiles {
     watched: Arc<Mutex<Watched>>,
-    facts: Arc<Mutex<door_admin::Trust>>,
+    facts: Arc<Mutex<Option<door_admin::Trust>>>,
     certificates: Certificates,
     client: ClientTls,
     log: Log,
@@ -85,8 +85,9 @@ impl Subsystem for TrustFiles {
 }
 
 impl TrustFiles {
-    /// Facts about the files for clients' certificates. Does not wait for a running read.
-    pub(crate) fn facts(&self) -> door_admin::Trust {
+    /// Facts about the files for clients' certificates; `None` if none are accepted. Does not wait
+    /// for a running read.
+    pub(crate) fn facts(&self) -> Option<door_admin::Trust> {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,12 +164,14 @@ impl TrustFiles {
     }
 
     fn note(&self, watched: &mut Watched, report: CertificateReport) {
-        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = door_admin::Trust {
+        let facts = watched.files.is_some().then(|| door_admin::Trust {
             authorities: report.authorities,
             revocation_lists: report.revocation_lists,
             oldest_list_s: report.oldest_list_s,
+            next_update_s: report.next_update_s,
             faults: report.faults.len(),
-        };
+        });
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
         watched.report = report;
     }
 }

@@ -21,6 +21,22 @@ struct LinkFigures {
     average: Option<f64>,
     /// Copies that ended since the last decision.
     ended: Ended,
+    /// Copies that succeeded and failed since the start.
+    copied_total: u64,
+    failed_total: u64,
+}
+
+/// Copies of a link that ended in this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkEnds {
+    /// The source's storage.
+    pub source: String,
+    /// The destination's storage.
+    pub destination: String,
+    /// Copies that succeeded.
+    pub copied: u64,
+    /// Attempts that failed.
+    pub failed: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -38,7 +54,12 @@ impl Figures {
         if self.0.len() >= LINK_FIGURES_MAX && !self.0.contains_key(link) {
             self.0.clear();
         }
-        let ended = &mut self.0.entry(link.clone()).or_default().ended;
+        let figures = self.0.entry(link.clone()).or_default();
+        match outcome {
+            Outcome::Copied { .. } => figures.copied_total += 1,
+            Outcome::Failed { .. } => figures.failed_total += 1,
+        }
+        let ended = &mut figures.ended;
         match outcome {
             Outcome::Copied { size_bytes } => {
                 let size = *size_bytes as f64;
@@ -49,6 +70,16 @@ impl Figures {
             }
             Outcome::Failed { .. } => ended.failed += 1,
         }
+    }
+
+    /// What ended on each link.
+    pub(super) fn ends(&self) -> impl Iterator<Item = LinkEnds> {
+        self.0.iter().map(|(link, figures)| LinkEnds {
+            source: link.source.clone(),
+            destination: link.destination.clone(),
+            copied: figures.copied_total,
+            failed: figures.failed_total,
+        })
     }
 
     /// A decision with its figures; the next ones begin from zero.
@@ -123,6 +154,8 @@ mod tests {
         assert_eq!((first.size_bytes, first.size_deviation_bytes), (200.0, 100.0));
         assert_eq!((first.success, first.retries, first.duration_s), (0.5, 2, 2));
         assert_eq!((first.limit, first.change), (3, -2));
+        let ends: Vec<LinkEnds> = figures.ends().collect();
+        assert_eq!((ends[0].copied, ends[0].failed), (2, 2));
         let second = figures.report(&decision(200.0));
         assert_eq!(
             (second.average_bytes_per_s, second.success, second.retries),

@@ -22,6 +22,8 @@ pub struct LinkView {
     pub active: u64,
     /// Files that wait for their turn.
     pub waiting: u64,
+    /// When the job of the first of them was submitted, in milliseconds since 1970.
+    pub oldest_ms: Option<i64>,
     /// Files that wait for a retry, or for a storage.
     pub delayed: u64,
     /// Files that a ban holds.
@@ -91,6 +93,7 @@ impl Service {
                 vo: vo.clone(),
                 active: 0,
                 waiting: 0,
+                oldest_ms: None,
                 delayed: 0,
                 banned: 0,
                 limit: outlook.link_max(link).min(tuning.target(link)),
@@ -106,6 +109,7 @@ impl Service {
             });
             view.active += count.active;
             view.waiting += count.waiting;
+            view.oldest_ms = [view.oldest_ms, count.oldest_ms].into_iter().flatten().min();
             view.delayed += count.delayed;
             view.banned += count.held;
         }

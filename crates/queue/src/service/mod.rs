@@ -70,6 +70,7 @@ use crate::limits::{ENDINGS_QUEUED_MAX, RESTART_GRACE, STOP_TIME};
 pub use bounds::{CopyBounds, LeastRate};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
+pub use figures::LinkEnds;
 pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
@@ -450,6 +451,14 @@ impl Service {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.0.totals().clone()
+    }
+
+    /// Copies of this process that ended, by link. At most [`LINK_FIGURES_MAX`] links.
+    ///
+    /// [`LINK_FIGURES_MAX`]: crate::limits::LINK_FIGURES_MAX
+    #[must_use]
+    pub fn link_ends(&self) -> Vec<LinkEnds> {
+        self.0.tuning().ends()
     }
 
     /// Ends the loops and the copies of this process, and writes the results of those that have

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use catalog::{Ending, Outcome, Problem};
 
+use crate::limits::FAILURE_KINDS_MAX;
+
 /// The kind of a failure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKind {
@@ -14,6 +16,14 @@ pub struct FailureKind {
 }
 
 impl FailureKind {
+    /// Stands for all kinds beyond the limit.
+    fn other() -> Self {
+        Self {
+            code: "other".to_owned(),
+            side: "other".to_owned(),
+        }
+    }
+
     fn of(problem: &Problem) -> Self {
         Self {
             code: problem.code.clone(),
@@ -22,7 +32,7 @@ impl FailureKind {
     }
 }
 
-/// Attempts of this process by their outcome. The kinds of failures are bounded by the error table.
+/// Attempts of this process by their outcome. Each map has at most [`FAILURE_KINDS_MAX`] kinds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Copies that are complete.
@@ -56,7 +66,10 @@ impl Totals {
                 Outcome::Failed { problem, .. } => (&mut self.failed, problem),
                 Outcome::Held { problem, .. } | Outcome::Remains { problem, .. } => (&mut self.held, problem),
             };
-            *kinds.entry(FailureKind::of(problem)).or_default() += 1;
+            let kind = FailureKind::of(problem);
+            let is_counted_alone = kinds.len() < FAILURE_KINDS_MAX || kinds.contains_key(&kind);
+            let kind = if is_counted_alone { kind } else { FailureKind::other() };
+            *kinds.entry(kind).or_default() += 1;
         }
     }
 }
@@ -113,5 +126,25 @@ mod tests {
         assert_eq!(totals.retried.get(&kind), Some(&1));
         assert_eq!(totals.failed.get(&kind), Some(&2));
         assert_eq!(totals.held.get(&kind), Some(&1));
+    }
+
+    #[test]
+    fn kinds_beyond_the_limit_are_counted_together() {
+        let mut totals = Totals::default();
+        for number in 0..100_000 {
+            let problem = Problem {
+                code: format!("code{number}"),
+                ..problem()
+            };
+            let outcome = Outcome::Failed {
+                problem,
+                retry_ms: None,
+                report: None,
+            };
+            totals.count(&[ending(0, outcome)]);
+        }
+        assert_eq!(totals.failed.len(), FAILURE_KINDS_MAX + 1);
+        let others = totals.failed.get(&FailureKind::other()).copied();
+        assert_eq!(others, Some(100_000 - FAILURE_KINDS_MAX as u64));
     }
 }

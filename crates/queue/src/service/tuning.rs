@@ -8,7 +8,7 @@ use schedule::optimizer::{Decision, End, Link, LinkBounds, LinkSample, Optimizer
 
 use super::Inner;
 use super::counters::Counters;
-use super::figures::Figures;
+use super::figures::{Figures, LinkEnds};
 use super::outlook::Outlook;
 use super::running::Moving;
 use crate::clock::now_ms;
@@ -94,6 +94,11 @@ impl Tuning {
         ended.copies = ended.copies.saturating_add(1);
         let decided = self.optimizer.ended(now_ms, &link, outcome);
         self.keep(decided);
+    }
+
+    /// What ended on each link.
+    pub(super) fn ends(&self) -> Vec<LinkEnds> {
+        self.figures.ends().collect()
     }
 
     /// Looks at all links with work.

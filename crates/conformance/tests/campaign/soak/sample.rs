@@ -70,8 +70,8 @@ fn counts(site: &Site) -> [f64; 3] {
     let port = port.and_then(|port| port.parse().ok()).expect("its port");
     let page = Client::new(open(port)).ask("GET", "/metrics", &["Connection: close"], None);
     let text = page.expect(200).text();
-    ["process_descriptors", "process_threads", "tasks"].map(|name| {
-        let start = format!("crossload_{name} ");
+    ["process_open_fds", "process_threads", "crossload_tasks"].map(|name| {
+        let start = format!("{name} ");
         let value = text.lines().find_map(|line| line.strip_prefix(&start));
         value.and_then(|value| value.trim().parse().ok()).expect("a metric")
     })
