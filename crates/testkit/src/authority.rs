@@ -98,6 +98,16 @@ impl Authority {
     /// # Errors
     /// [`Error::Failed`] when a name is not valid or the files cannot be written.
     pub fn issue_host(&self, label: &str, names: &[&str], kind: KeyKind) -> Result<HostCertificate> {
+        self.sign(label, names, kind, |params| limit_to_days(params, 10))
+    }
+
+    fn sign(
+        &self,
+        label: &str,
+        names: &[&str],
+        kind: KeyKind,
+        limit: impl FnOnce(&mut CertificateParams),
+    ) -> Result<HostCertificate> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names.clone())?;
         params.distinguished_name = DistinguishedName::new();
@@ -110,7 +120,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         params.use_authority_key_identifier_extension = true;
-        limit_to_days(&mut params, 10);
+        limit(&mut params);
         let key = key_pair(kind)?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         let host = HostCertificate {
@@ -129,6 +139,18 @@ impl Authority {
     /// As [`Authority::issue_host`].
     pub fn issue_localhost(&self) -> Result<HostCertificate> {
         self.issue_host("localhost", &["localhost", "127.0.0.1", "::1"], KeyKind::Rsa2048)
+    }
+
+    /// A certificate for the same names that expired yesterday.
+    ///
+    /// # Errors
+    /// As [`Authority::issue_host`].
+    pub fn issue_expired_localhost(&self) -> Result<HostCertificate> {
+        let names = ["localhost", "127.0.0.1", "::1"];
+        self.sign("expired", &names, KeyKind::EcdsaP256, |params| {
+            params.not_after = OffsetDateTime::now_utc() - Duration::days(1);
+            params.not_before = params.not_after - Duration::days(10);
+        })
     }
 
     /// The authority's own certificate in DER.

@@ -34,6 +34,7 @@ mod scratch;
 mod seaweedfs;
 pub mod secrets;
 mod self_signed;
+mod socket_owner;
 mod tape;
 mod tls_client;
 mod tls_server;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use crate::Result;
+use crate::socket_owner::holds_port;
 
 /// Bytes moved at once. Small, so that a fault comes close to where it was asked for.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -50,6 +51,8 @@ pub enum Fault {
     FlipBitAfter(Direction, u64),
     /// Holds back each piece (at most 16 KiB) for this long.
     Delay(Direction, Duration),
+    /// Passes on at most so many bytes per second.
+    Limit(Direction, u32),
     /// Closes new connections at once.
     Refuse,
     /// The target does what a request asks that begins with these words, and dies: the answer is
@@ -62,17 +65,28 @@ pub enum Fault {
     /// on, and then the end of the connection, as by a client that is killed. The client hears
     /// nothing more.
     EndBody(&'static str, u64),
-    /// The target does not see these words of what clients send, such as the name of a header that
-    /// it is not to know.
+    /// The target does not see these words of what clients send, wherever they stand, such as the
+    /// name of a header that it is not to know.
     Hide(&'static str),
 }
 
 impl Fault {
+    /// How long a piece of so many bytes is held back.
+    fn delay(self, bytes: usize) -> Duration {
+        match self {
+            Self::Delay(_, delay) => delay,
+            Self::Limit(_, bytes_s) => Duration::from_secs_f64(bytes as f64 / f64::from(bytes_s.max(1))),
+            _ => Duration::ZERO,
+        }
+    }
+
     fn concerns(self, direction: Direction) -> bool {
         match self {
-            Self::CutAfter(own, _) | Self::StallAfter(own, _) | Self::FlipBitAfter(own, _) | Self::Delay(own, _) => {
-                own == direction
-            }
+            Self::CutAfter(own, _)
+            | Self::StallAfter(own, _)
+            | Self::FlipBitAfter(own, _)
+            | Self::Delay(own, _)
+            | Self::Limit(own, _) => own == direction,
             Self::Refuse | Self::DieAt(_) | Self::AnswerAt(..) | Self::EndBody(..) => false,
             Self::Hide(_) => direction == Direction::ToTarget,
         }
@@ -92,6 +106,7 @@ struct Shared {
     target: SocketAddr,
     /// The fault, and how many connections it may still strike.
     fault: Mutex<(Option<Fault>, usize)>,
+    detour: Mutex<Option<Detour>>,
     stopping: Mutex<bool>,
     stopped: Condvar,
     connections: AtomicUsize,
@@ -102,6 +117,13 @@ struct Shared {
     is_dead: AtomicBool,
     to_client_bytes: AtomicU64,
     to_target_bytes: AtomicU64,
+}
+
+/// Where connections of one process and its descendants go instead.
+#[derive(Debug, Clone, Copy)]
+struct Detour {
+    process: u32,
+    target: SocketAddr,
 }
 
 /// The two sockets of one connection, and whether they are to be reset.
@@ -128,6 +150,7 @@ impl Relay {
         let shared = Arc::new(Shared {
             target,
             fault: Mutex::new((None, 0)),
+            detour: Mutex::new(None),
             stopping: Mutex::new(false),
             stopped: Condvar::new(),
             connections: AtomicUsize::new(0),
@@ -157,6 +180,12 @@ impl Relay {
         *lock(&self.shared.fault) = (None, 0);
         self.shared.is_dead.store(false, Ordering::SeqCst);
         self.shared.stopped.notify_all();
+    }
+
+    /// From now on connections of this process and its descendants go to another target, such as a
+    /// relay with a fault: then only the link between the two servers has it.
+    pub fn set_detour(&self, process: u32, target: SocketAddr) {
+        *lock(&self.shared.detour) = Some(Detour { process, target });
     }
 
     /// Where clients connect.
@@ -225,6 +254,16 @@ impl Shared {
         }
     }
 
+    /// Where a connection goes.
+    fn target_for(&self, client: &TcpStream) -> SocketAddr {
+        let detour = *lock(&self.detour);
+        let port = client.peer_addr().map_or(0, |address| address.port());
+        match detour {
+            Some(detour) if holds_port(detour.process, port) => detour.target,
+            _ => self.target,
+        }
+    }
+
     fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::SeqCst)
     }
@@ -269,7 +308,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.is_dead() {
             continue;
         }
-        let Ok(target) = TcpStream::connect_timeout(&shared.target, CONNECT_TIMEOUT) else {
+        let Ok(target) = TcpStream::connect_timeout(&shared.target_for(&client), CONNECT_TIMEOUT) else {
             continue;
         };
         pumps.retain(|pump: &JoinHandle<()>| !pump.is_finished());
@@ -439,9 +478,13 @@ fn drain(mut from: &TcpStream, shared: &Shared) {
 /// says so.
 fn damage(data: &mut [u8], passed: u64, shared: &Shared, direction: Direction) {
     if let Some(Fault::Hide(words)) = shared.fault().filter(|fault| fault.concerns(direction)) {
-        let found = data.windows(words.len()).position(|seen| seen == words.as_bytes());
-        if let Some(at) = found {
-            data[at..at + words.len()].fill(b'x');
+        let mut from = 0;
+        while let Some(found) = data[from..]
+            .windows(words.len())
+            .position(|seen| seen == words.as_bytes())
+        {
+            data[from + found..from + found + words.len()].fill(b'x');
+            from += found + words.len();
         }
     }
     let Some(fault @ Fault::FlipBitAfter(_, at)) = shared.fault().filter(|fault| fault.concerns(direction)) else {
@@ -464,7 +507,7 @@ fn forward(
     shared: &Shared,
     direction: Direction,
 ) -> bool {
-    let started = Instant::now();
+    let (started, piece) = (Instant::now(), data.len());
     while !data.is_empty() {
         if shared.is_stopping() {
             pair.break_off();
@@ -473,12 +516,13 @@ fn forward(
             return false;
         }
         let fault = shared.fault().filter(|fault| fault.concerns(direction));
+        let delay = fault.map_or(Duration::ZERO, |fault| fault.delay(piece));
+        if started.elapsed() < delay {
+            shared.pause(delay.saturating_sub(started.elapsed()));
+            continue;
+        }
         let allowed = match fault {
             Some(Fault::CutAfter(_, limit) | Fault::StallAfter(_, limit)) => limit.saturating_sub(*passed),
-            Some(Fault::Delay(_, delay)) if started.elapsed() < delay => {
-                shared.pause(delay.saturating_sub(started.elapsed()));
-                continue;
-            }
             _ => u64::MAX,
         };
         if allowed == 0 {
@@ -570,6 +614,20 @@ mod tests {
         client.read_to_end(&mut data).expect("an end");
         assert_eq!(data, b"no");
         assert_eq!(relay.struck(), 1);
+    }
+
+    #[test]
+    fn connections_of_a_process_take_a_detour() {
+        let relay = Relay::start(giver(10)).expect("relay");
+        relay.set_detour(std::process::id(), giver(20));
+        let mut data = Vec::new();
+        connect(&relay).read_to_end(&mut data).expect("whole");
+        assert_eq!(data.len(), 20);
+        // Others do not.
+        relay.set_detour(u32::MAX, giver(20));
+        data.clear();
+        connect(&relay).read_to_end(&mut data).expect("whole");
+        assert_eq!(data.len(), 10);
     }
 
     #[test]
