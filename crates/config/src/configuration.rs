@@ -7,6 +7,7 @@ use types::LogicalPath;
 use crate::bus::Bus;
 use crate::cluster::Cluster;
 use crate::cms::Cms;
+use crate::flows::{FlowRule, SciTags, flow_faults};
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
 use crate::messages::Messages;
 use crate::monitoring::Monitoring;
@@ -46,6 +47,8 @@ sections! {
         messages: Messages;
         cms: Cms;
         monitoring: Monitoring;
+        scitags: SciTags;
+        flows: Vec<FlowRule>;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
         sites: Vec<Site>;
@@ -108,6 +111,8 @@ impl Configuration {
         found.extend(Conflict::of::<Messages>(self.messages.faults(self.queue.anonymous)));
         found.extend(Conflict::of::<Cms>(self.cms.faults(self.xroot.enabled)));
         found.extend(Conflict::of::<Monitoring>(self.monitoring.faults()));
+        found.extend(Conflict::of::<SciTags>(self.scitags.faults()));
+        found.extend(flow_faults(&self.flows));
         found.extend(Conflict::of::<Cluster>(self.cluster.faults()));
         found.extend(Conflict::of::<Bus>(self.bus.faults(!self.exports.is_empty())));
         found.extend(Conflict::of::<X509>(self.x509.faults()));

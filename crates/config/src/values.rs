@@ -174,7 +174,7 @@ fn expected<T>(what: &str, value: &DeValue<'_>) -> Result<T, String> {
     Err(format!("expected {what}, found {}", value.type_str()))
 }
 
-fn read_integer(value: &DeValue<'_>) -> Option<Result<u64, String>> {
+pub(crate) fn read_integer(value: &DeValue<'_>) -> Option<Result<u64, String>> {
     let integer = value.as_integer()?;
     let parsed = u64::from_str_radix(integer.as_str(), integer.radix());
     Some(parsed.map_err(|_| format!("{integer} is out of range")))
@@ -184,7 +184,7 @@ fn read_text<'a>(what: &str, value: &'a DeValue<'_>) -> Result<&'a str, String> 
     value.as_str().map_or_else(|| expected(what, value), Ok)
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 

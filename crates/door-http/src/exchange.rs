@@ -6,7 +6,7 @@ use credentials::capability::Redeemed;
 use endpoint::{Exports, LinkLimit, Pages};
 use http_server::Exchange;
 use http_wire::webdav::{LastPropfind, LockFault};
-use telemetry::Used;
+use telemetry::{Opening, Used};
 use types::Error;
 
 use crate::shared::Shared;
@@ -66,7 +66,13 @@ impl<'x, 'c> FileExchange<'x, 'c> {
     pub(crate) fn used(&self, size_bytes: u64, is_written: bool) -> Used {
         let record = &self.http.record;
         let telemetry = &self.door.settings.site.telemetry;
-        telemetry.open(|| record.client(), self.http.path.as_str(), size_bytes, is_written)
+        let opening = Opening {
+            path: self.http.path.as_str(),
+            size_bytes,
+            is_written,
+            tag: record.scitag,
+        };
+        telemetry.open(|| record.client(self.http.connection.stream.local_address()), &opening)
     }
 
     /// Logs what a listing left out, and returns the words for the client.

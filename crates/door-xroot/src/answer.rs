@@ -143,7 +143,7 @@ impl<'c> Exchange<'c> {
         telemetry::Client {
             user: session.map(|session| session.user.clone()).unwrap_or_default(),
             program: session.and_then(|session| session.agent.clone()).unwrap_or_default(),
-            ..self.record.client()
+            ..self.record.client(self.connection.frames.stream.local_address())
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct CopySource {
     pub(crate) file: Resource,
     /// What its server is shown.
     pub(crate) shown: Option<PeerCredential>,
+    /// The number with which the client marks the copy's flows (SciTags).
+    pub(crate) tag: Option<u16>,
 }
 
 /// The stages of a copy.

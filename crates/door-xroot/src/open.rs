@@ -7,7 +7,7 @@ use credentials::capability::CapabilityUse;
 use endpoint::{ActiveTransfer, Change, ClientMemory, ExportPath, Share, ShareKind, refusal};
 use policy::Operation;
 use storage::{Overwrite, Stat, UploadOptions};
-use telemetry::Used;
+use telemetry::{Opening, Used};
 use types::{ChecksumAlgorithm, ErrorCode, LogicalPath};
 use xroot_wire::OpenOptions;
 use xroot_wire::request::{Access, Creation, Open};
@@ -41,6 +41,7 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Open<'_>) -> R
 async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let usage = elsewhere::usage_of(request);
     let named = exchange.path_for(&request.path, usage).await?;
+    exchange.record.scitag = named.cgi.flow_tag();
     let copy = named.cgi.third_party();
     let forward_to = exchange.connection.door.settings.site.forward_to.root.clone();
     if let (Some(_), Some(server)) = (&copy, forward_to) {
@@ -126,11 +127,18 @@ fn reply(exchange: &mut Exchange<'_>, options: OpenOptions, file: OpenFile, stat
 /// Tells those who watch that the file is used. A copy is reported when it ends.
 fn used(exchange: &Exchange<'_>, path: &LogicalPath, content: &Content, stat: &Stat) -> Used {
     let telemetry = &exchange.connection.door.settings.site.telemetry;
-    match content {
-        Content::Reading(_) => telemetry.open(|| exchange.client_facts(), path.as_str(), stat.size_bytes, false),
-        Content::Writing(_) => telemetry.open(|| exchange.client_facts(), path.as_str(), stat.size_bytes, true),
-        Content::Copying(_) => Used::default(),
-    }
+    let is_written = match content {
+        Content::Reading(_) => false,
+        Content::Writing(_) => true,
+        Content::Copying(_) => return Used::default(),
+    };
+    let opening = Opening {
+        path: path.as_str(),
+        size_bytes: stat.size_bytes,
+        is_written,
+        tag: exchange.record.scitag,
+    };
+    telemetry.open(|| exchange.client_facts(), &opening)
 }
 
 /// Counts an open file as a transfer that runs.

@@ -214,7 +214,7 @@ pub struct RequestRecord {
     /// The trace that this request is part of (W3C Trace Context). HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
-    /// The flow's tag (SciTags). HTTP only.
+    /// The flow's tag (SciTags).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,
 }
@@ -294,9 +294,10 @@ impl RequestRecord {
         }
     }
 
-    /// Who made the request, for those who watch the use of files.
+    /// Who made the request, for those who watch the use of files. `local` is our address on its
+    /// connection.
     #[must_use]
-    pub fn client(&self) -> telemetry::Client {
+    pub fn client(&self, local: Option<SocketAddr>) -> telemetry::Client {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         telemetry::Client {
             spoken: match self.protocol {
@@ -304,6 +305,7 @@ impl RequestRecord {
                 Protocol::Xroot => telemetry::Spoken::Xroot,
             },
             peer: self.peer,
+            local,
             user: text(&self.user),
             program: text(&self.user_agent),
             credential: self.credential,

@@ -1,6 +1,7 @@
-//! What storage servers tell to those who watch them, as bytes: the packets of XRootD's monitoring.
+//! What storage servers tell to those who watch them, as bytes: the packets of XRootD's monitoring,
+//! and the fireflies of SciTags.
 //!
-//! The formats are those of XRootD 5.5 to 6.2 (`XrdXrootdMonData.hh`), as captured from a server of
+//! The formats of the former are those of XRootD 5.5 to 6.2 (`XrdXrootdMonData.hh`), as captured from a server of
 //! 5.5.3 in `tests/vectors`. Where XRootD's own figures are wrong, ours are right in the same
 //! place: minima and maxima for each operation, sums of squares, microseconds with six digits, and
 //! the bytes of third-party copies.
@@ -12,11 +13,13 @@
 mod copies;
 mod decode;
 mod files;
+mod firefly;
 mod header;
 mod maps;
 
 pub use copies::{CopyRecord, Course, copy_packet, server_packet};
 pub use decode::{Packet, Record, Unreadable, decode};
 pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
+pub use firefly::{FIREFLY_PORT, Firefly, FlowLabel, FlowState};
 pub use header::{PACKET_BYTES_MAX, Stream};
 pub use maps::{Login, Server, Token, address, login_packet, token_packet};

@@ -27,4 +27,4 @@ pub mod tls;
 pub use buffer::{Batch, Buffer};
 pub use failure::Role;
 pub use frames::Frames;
-pub use stream::{Bundle, Outgoing, Stream, Turn, Waits};
+pub use stream::{Bundle, Ends, Outgoing, Stream, Turn, Waits};

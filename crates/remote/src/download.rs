@@ -1,9 +1,8 @@
 //! A file on its way from a server.
 
 use std::fmt;
-use std::net::SocketAddr;
 
-use net::Batch;
+use net::{Batch, Ends};
 use types::{ByteRange, Result};
 
 use crate::protocol::Pending;
@@ -17,8 +16,8 @@ pub trait FileDownload: fmt::Debug + Send {
     /// As [`Download::range`].
     fn range(&self) -> ByteRange;
 
-    /// As [`Download::peer_address`].
-    fn peer_address(&self) -> Option<SocketAddr> {
+    /// As [`Download::ends`].
+    fn ends(&self) -> Option<Ends> {
         None
     }
 
@@ -51,10 +50,10 @@ impl Download {
         self.0.range()
     }
 
-    /// The address of the server that sends.
+    /// The addresses of the connection over which the server sends.
     #[must_use]
-    pub fn peer_address(&self) -> Option<SocketAddr> {
-        self.0.peer_address()
+    pub fn ends(&self) -> Option<Ends> {
+        self.0.ends()
     }
 
     /// The next bytes in order; `None` when all have come.

@@ -4,10 +4,9 @@
 //! called through an enum, without an allocation; all else takes one boxed future a call.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Instant;
 
-use net::{Outgoing, Stream};
+use net::{Ends, Outgoing, Stream};
 use types::{ByteRange, Error, Result};
 
 use crate::options::Stored;
@@ -19,8 +18,8 @@ mod erased;
 /// A file on its way to a server, in one protocol. Dropping it before [`FileUpload::finish`] tells
 /// the server that the file is incomplete.
 pub trait FileUpload: fmt::Debug + Send {
-    /// As [`Outlet::peer_address`].
-    fn peer_address(&self) -> Option<SocketAddr> {
+    /// As [`Outlet::ends`].
+    fn ends(&self) -> Option<Ends> {
         None
     }
 
@@ -132,10 +131,10 @@ impl Outlet {
         Self(Upload::Other(Box::new(upload)))
     }
 
-    /// The address of the server that stores.
+    /// The addresses of the connection to the server that stores.
     #[must_use]
-    pub fn peer_address(&self) -> Option<SocketAddr> {
-        call!(&self.0, upload => upload.peer_address())
+    pub fn ends(&self) -> Option<Ends> {
+        call!(&self.0, upload => upload.ends())
     }
 
     /// The file that the upload writes to, where the server names files by more than their path.

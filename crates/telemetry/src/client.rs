@@ -18,6 +18,8 @@ pub struct Client {
     pub spoken: Spoken,
     /// Its address, which names its connection.
     pub peer: SocketAddr,
+    /// Our own address on that connection, if it is known.
+    pub local: Option<SocketAddr>,
     /// The user that it says it is, or to whom it was mapped; empty if not known.
     pub user: String,
     /// Its program and version, as it tells them; empty if it does not.

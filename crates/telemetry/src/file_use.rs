@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use monitoring_wire::{Operations, Totals};
 
 use crate::client::Client;
+use crate::flow::Flowing;
 use crate::hub::{Event, Hub};
 
 /// What was done to a file until now.
@@ -23,6 +24,19 @@ pub struct Counts {
     pub segments_count: u64,
     /// Writes.
     pub writes: Operations,
+}
+
+/// A file that a client opens.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// Its path, as clients name it.
+    pub path: &'a str,
+    /// Its size now.
+    pub size_bytes: u64,
+    /// Whether it is written.
+    pub is_written: bool,
+    /// The number with which the client marks its flow (SciTags).
+    pub tag: Option<u16>,
 }
 
 /// A file that a client has open, or had.
@@ -44,13 +58,13 @@ pub struct FileUse {
 }
 
 impl FileUse {
-    pub(crate) fn new(number: u64, client: Client, path: &str, size_bytes: u64, is_written: bool) -> Self {
+    pub(crate) fn new(number: u64, client: Client, opening: &Opening<'_>) -> Self {
         Self {
             number,
             client,
-            path: path.to_owned(),
-            size_bytes,
-            is_written,
+            path: opening.path.to_owned(),
+            size_bytes: opening.size_bytes,
+            is_written: opening.is_written,
             counts: Mutex::default(),
             is_closed: AtomicBool::new(false),
             is_torn: AtomicBool::new(false),
@@ -82,15 +96,19 @@ impl FileUse {
 
 /// A file in use, as the door holds it; without sinks it holds nothing. Dropping it closes it.
 #[derive(Debug, Default)]
-pub struct Used(Option<(Arc<FileUse>, Hub)>);
+pub struct Used {
+    file: Option<(Arc<FileUse>, Hub)>,
+    flow: Flowing,
+}
 
 impl Used {
-    pub(crate) fn new(file: Arc<FileUse>, hub: Hub) -> Self {
-        Self(Some((file, hub)))
+    pub(crate) fn new(file: Option<(Arc<FileUse>, Hub)>, flow: Flowing) -> Self {
+        Self { file, flow }
     }
 
     /// A single read was answered with so many bytes.
     pub fn read(&self, bytes: u64) {
+        self.flow.add(bytes);
         self.change(|counts| {
             counts.totals.read_bytes += bytes;
             counts.reads.add(bytes);
@@ -99,6 +117,7 @@ impl Used {
 
     /// A vector read was answered with so many bytes of so many segments of this file.
     pub fn read_vector(&self, bytes: u64, segments: u64) {
+        self.flow.add(bytes);
         self.change(|counts| {
             counts.totals.vector_bytes += bytes;
             counts.vectors.add(bytes);
@@ -109,6 +128,7 @@ impl Used {
 
     /// A write of so many bytes was stored.
     pub fn written(&self, bytes: u64) {
+        self.flow.add(bytes);
         self.change(|counts| {
             counts.totals.written_bytes += bytes;
             counts.writes.add(bytes);
@@ -117,13 +137,13 @@ impl Used {
 
     /// Its client went away.
     pub fn torn(&self) {
-        if let Some((file, _)) = &self.0 {
+        if let Some((file, _)) = &self.file {
             file.is_torn.store(true, Ordering::Relaxed);
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut Counts)) {
-        if let Some((file, _)) = &self.0 {
+        if let Some((file, _)) = &self.file {
             file.change(change);
         }
     }
@@ -131,7 +151,7 @@ impl Used {
 
 impl Drop for Used {
     fn drop(&mut self) {
-        if let Some((file, hub)) = self.0.take() {
+        if let Some((file, hub)) = self.file.take() {
             file.is_closed.store(true, Ordering::Release);
             hub.tell(&Event::Closed(file));
         }

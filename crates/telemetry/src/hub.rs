@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::client::Client;
+use monitoring_wire::FlowLabel;
+
+use crate::client::{Client, Spoken};
 use crate::copied::Copied;
-use crate::file_use::{FileUse, Used};
+use crate::file_use::{FileUse, Opening, Used};
+use crate::flow::{Connection, Flow, FlowFacts, Flowing, Marked, SharedMarking};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -21,10 +24,43 @@ pub enum Event {
     Left(SocketAddr),
     /// A third-party copy ended.
     Copied(Arc<Copied>),
+    /// A connection began to carry payload of a marked flow.
+    FlowBegan(Arc<Flow>),
+    /// It carries none any more.
+    FlowEnded(Arc<Flow>),
+}
+
+impl Event {
+    fn subject(&self) -> Hears {
+        match self {
+            Self::Opened(_) | Self::Closed(_) | Self::Left(_) | Self::Copied(_) => Hears::Files,
+            Self::FlowBegan(_) | Self::FlowEnded(_) => Hears::Flows,
+        }
+    }
+}
+
+/// Which events a sink hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    /// Those about files, clients and copies.
+    Files,
+    /// Those about marked flows.
+    Flows,
+}
+
+/// A sink for events.
+#[derive(Clone, Copy, Debug)]
+pub struct Sink {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// How many events wait for it at most.
+    pub events_max: usize,
+    /// Which events it gets.
+    pub hears: Hears,
 }
 
 struct Outlet {
-    name: &'static str,
+    sink: Sink,
     queue: SyncSender<Event>,
     dropped: Arc<AtomicU64>,
 }
@@ -35,7 +71,15 @@ pub struct Hub(Option<Arc<Inner>>);
 
 struct Inner {
     outlets: Vec<Outlet>,
+    marking: SharedMarking,
     files: AtomicU64,
+    flows: AtomicU64,
+}
+
+impl Inner {
+    fn hears(&self, subject: Hears) -> bool {
+        self.outlets.iter().any(|outlet| outlet.sink.hears == subject)
+    }
 }
 
 /// The events of one sink.
@@ -46,22 +90,27 @@ pub struct Queue {
 }
 
 impl Hub {
-    /// A hub with sinks of these names, each with a queue for so many events.
+    /// A hub with these sinks, and their queues in the same order. `marking` decides which flows are marked.
     #[must_use]
-    pub fn new<const SINKS: usize>(sinks: [(&'static str, usize); SINKS]) -> (Self, [Queue; SINKS]) {
-        let mut outlets = Vec::with_capacity(SINKS);
-        let queues = sinks.map(|(name, events_max)| {
-            let (queue, events) = sync_channel(events_max);
+    pub fn new(sinks: &[Sink], marking: SharedMarking) -> (Self, Vec<Queue>) {
+        let (mut outlets, mut queues) = (Vec::new(), Vec::new());
+        for sink in sinks {
+            let (queue, events) = sync_channel(sink.events_max);
             let dropped = Arc::new(AtomicU64::new(0));
             outlets.push(Outlet {
-                name,
+                sink: *sink,
                 queue,
                 dropped: dropped.clone(),
             });
-            Queue { events, dropped }
-        });
-        let files = AtomicU64::new(0);
-        (Self(Some(Arc::new(Inner { outlets, files }))), queues)
+            queues.push(Queue { events, dropped });
+        }
+        let inner = Inner {
+            outlets,
+            marking,
+            files: AtomicU64::new(0),
+            flows: AtomicU64::new(0),
+        };
+        (Self(Some(Arc::new(inner))), queues)
     }
 
     /// Whether anything is heard.
@@ -72,17 +121,59 @@ impl Hub {
 
     /// A client opens a file. `client` is asked only where it is watched.
     #[must_use]
-    pub fn open(&self, client: impl FnOnce() -> Client, path: &str, size_bytes: u64, is_written: bool) -> Used {
+    pub fn open(&self, client: impl FnOnce() -> Client, opening: &Opening<'_>) -> Used {
         let Some(inner) = &self.0 else { return Used::default() };
-        let number = inner.files.fetch_add(1, Ordering::Relaxed);
-        let file = Arc::new(FileUse::new(number, client(), path, size_bytes, is_written));
-        self.tell(&Event::Opened(file.clone()));
-        Used::new(file, self.clone())
+        let client = client();
+        let facts = FlowFacts {
+            tag: opening.tag,
+            organisation: &client.organisation,
+            path: opening.path,
+        };
+        let flow = match (self.label(&facts), client.local) {
+            (Some(label), Some(local)) => self.begin_flow(label, connection_of(&client, local, opening)),
+            _ => Flowing::default(),
+        };
+        let file = inner.hears(Hears::Files).then(|| {
+            let number = inner.files.fetch_add(1, Ordering::Relaxed);
+            let file = Arc::new(FileUse::new(number, client, opening));
+            self.tell(&Event::Opened(file.clone()));
+            (file, self.clone())
+        });
+        Used::new(file, flow)
     }
 
-    /// Tells all sinks. A queue that is full drops it.
+    /// The mark of a copy's flows.
+    #[must_use]
+    pub fn mark(&self, facts: &FlowFacts<'_>) -> Marked {
+        self.label(facts)
+            .map(|label| Marked::new(label, self.clone()))
+            .unwrap_or_default()
+    }
+
+    fn label(&self, facts: &FlowFacts<'_>) -> Option<FlowLabel> {
+        let inner = self.0.as_ref().filter(|inner| inner.hears(Hears::Flows))?;
+        inner.marking.get().label(facts)
+    }
+
+    /// A connection begins to carry payload.
+    pub(crate) fn begin_flow(&self, label: FlowLabel, connection: Connection) -> Flowing {
+        let Some(inner) = self
+            .0
+            .as_ref()
+            .filter(|inner| inner.marking.get().covers(connection.peer))
+        else {
+            return Flowing::default();
+        };
+        let number = inner.flows.fetch_add(1, Ordering::Relaxed);
+        let flow = Arc::new(Flow::new(number, label, connection));
+        self.tell(&Event::FlowBegan(flow.clone()));
+        Flowing::new(flow, self.clone())
+    }
+
+    /// Tells the sinks that hear of such events. A queue that is full drops it.
     pub fn tell(&self, event: &Event) {
-        for outlet in self.0.iter().flat_map(|inner| &inner.outlets) {
+        let outlets = self.0.iter().flat_map(|inner| &inner.outlets);
+        for outlet in outlets.filter(|outlet| outlet.sink.hears == event.subject()) {
             if outlet.queue.try_send(event.clone()).is_err() {
                 outlet.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -94,8 +185,22 @@ impl Hub {
     pub fn dropped(&self) -> Vec<(&'static str, u64)> {
         let outlets = self.0.iter().flat_map(|inner| &inner.outlets);
         outlets
-            .map(|outlet| (outlet.name, outlet.dropped.load(Ordering::Relaxed)))
+            .map(|outlet| (outlet.sink.name, outlet.dropped.load(Ordering::Relaxed)))
             .collect()
+    }
+}
+
+fn connection_of(client: &Client, local: SocketAddr, opening: &Opening<'_>) -> Connection {
+    let application = match (client.spoken, opening.is_written) {
+        (Spoken::Xroot, _) => "xroot",
+        (Spoken::Http, true) => "http-put",
+        (Spoken::Http, false) => "http-get",
+    };
+    Connection {
+        local,
+        peer: client.peer,
+        is_sent: !opening.is_written,
+        application,
     }
 }
 

@@ -9,11 +9,17 @@
 mod client;
 mod copied;
 mod file_use;
+mod fireflies;
+mod flow;
 mod hub;
+mod moment;
 mod reporter;
 
 pub use client::{Client, Spoken};
 pub use copied::Copied;
-pub use file_use::{Counts, FileUse, Used};
-pub use hub::{Event, Gone, Hub, Queue};
+pub use file_use::{Counts, FileUse, Opening, Used};
+pub use fireflies::{Fireflies, FireflyLine};
+pub use flow::{Connection, Flow, FlowFacts, Flowing, Marked, Marking, MarkingRule, SharedMarking};
+pub use hub::{Event, Gone, Hears, Hub, Queue, Sink};
+pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};
 pub use reporter::{Datagram, Reporter, Wishes};

@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use monitoring_wire::{FileRecord, Record, Server, decode};
-use telemetry::{Client, Copied, Datagram, Event, Hub, Queue, Reporter, Spoken, Wishes};
+use telemetry::{
+    Client, Copied, Datagram, Event, Hears, Hub, Opening, Queue, Reporter, SharedMarking, Sink, Spoken, Wishes,
+};
 
 const START_S: u64 = 1_800_000_000;
 const WISHES: Wishes = Wishes {
@@ -21,8 +23,26 @@ struct Site {
     now_s: u64,
 }
 
+fn sink(events_max: usize) -> Sink {
+    Sink {
+        name: "test",
+        events_max,
+        hears: Hears::Files,
+    }
+}
+
+fn opening(path: &str, size_bytes: u64, is_written: bool) -> Opening<'_> {
+    Opening {
+        path,
+        size_bytes,
+        is_written,
+        tag: None,
+    }
+}
+
 fn site(events_max: usize) -> Site {
-    let (hub, [queue]) = Hub::new([("test", events_max)]);
+    let (hub, mut queues) = Hub::new(&[sink(events_max)], SharedMarking::default());
+    let queue = queues.remove(0);
     let text = |text: &str| text.to_owned();
     let server = Server {
         id: 77,
@@ -74,6 +94,7 @@ fn client(port: u16) -> Client {
     Client {
         spoken: Spoken::Xroot,
         peer: SocketAddr::from(([10, 0, 0, 1], port)),
+        local: None,
         user: "jane".to_owned(),
         program: "xrdcp v5.5.3".to_owned(),
         credential: "anonymous",
@@ -86,8 +107,8 @@ fn client(port: u16) -> Client {
 #[test]
 fn a_login_is_told_before_its_files_and_ends_after_them() {
     let mut site = site(100);
-    let file = site.hub.open(|| client(1), "/a", 10, false);
-    let other = site.hub.open(|| client(1), "/b", 0, true);
+    let file = site.hub.open(|| client(1), &opening("/a", 10, false));
+    let other = site.hub.open(|| client(1), &opening("/b", 0, true));
     file.read(4);
     file.read(6);
     file.read_vector(8, 2);
@@ -137,8 +158,8 @@ fn a_login_is_told_before_its_files_and_ends_after_them() {
 #[test]
 fn what_open_files_have_moved_is_told_each_minute_and_logins_again() {
     let mut site = site(100);
-    let file = site.hub.open(|| client(1), "/a", 10, false);
-    let idle = site.hub.open(|| client(2), "/b", 10, false);
+    let file = site.hub.open(|| client(1), &opening("/a", 10, false));
+    let idle = site.hub.open(|| client(2), &opening("/b", 10, false));
     assert_eq!(site.hear(0).0, "=uu");
     assert_eq!(site.hear(5).1.len(), 2);
     file.read(7);
@@ -156,7 +177,7 @@ fn what_open_files_have_moved_is_told_each_minute_and_logins_again() {
 #[test]
 fn an_end_whose_event_was_dropped_is_told_later_and_the_loss_is_counted() {
     let mut site = site(1);
-    let file = site.hub.open(|| client(1), "/a", 10, false);
+    let file = site.hub.open(|| client(1), &opening("/a", 10, false));
     file.read(1);
     drop(file);
     assert_eq!(site.hub.dropped(), [("test", 1)]);
@@ -167,8 +188,8 @@ fn an_end_whose_event_was_dropped_is_told_later_and_the_loss_is_counted() {
         "{files:?}"
     );
     // The other way round: the open was not heard.
-    let early = site.hub.open(|| client(1), "/full", 0, false);
-    let unheard = site.hub.open(|| client(1), "/b", 10, false);
+    let early = site.hub.open(|| client(1), &opening("/full", 0, false));
+    let unheard = site.hub.open(|| client(1), &opening("/b", 10, false));
     let _ = site.hear(5);
     drop(unheard);
     let (_, files) = site.hear(5);
@@ -232,7 +253,9 @@ fn a_third_party_copy_is_booked_on_who_ordered_it() {
 fn ten_thousand_files_a_second_are_told_whole() {
     let mut site = site(65_536);
     for number in 0..10_000 {
-        let file = site.hub.open(|| client(number), &format!("/d/file{number}"), 10, false);
+        let file = site
+            .hub
+            .open(|| client(number), &opening(&format!("/d/file{number}"), 10, false));
         file.read(10);
     }
     let (_, files) = site.hear(5);
@@ -254,7 +277,7 @@ fn one_connection_has_few_logins_whatever_it_shows() {
             program: format!("agent {number}"),
             ..client(1)
         };
-        drop(site.hub.open(|| named, "/a", 10, false));
+        drop(site.hub.open(|| named, &opening("/a", 10, false)));
     }
     let (codes, _) = site.hear(5);
     assert_eq!(codes.matches('u').count(), 1, "another program is no other login");
@@ -263,7 +286,7 @@ fn one_connection_has_few_logins_whatever_it_shows() {
             subject: format!("subject {number}"),
             ..client(1)
         };
-        drop(site.hub.open(|| shown, "/a", 10, false));
+        drop(site.hub.open(|| shown, &opening("/a", 10, false)));
     }
     let (codes, files) = site.hear(5);
     assert_eq!(codes.matches('u').count(), 1_000);

@@ -1,11 +1,14 @@
 //! Progress of a running transfer, readable from other tasks.
 
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use net::Ends;
 use remote::CreatedFile;
+use telemetry::{Connection, Flowing, Marked};
 use types::Phase;
 
 use crate::budget::{Budget, Flow};
@@ -15,7 +18,12 @@ use crate::budget::{Budget, Flow};
 /// They count bytes that reached the sink (stored here, or accepted by the peer's socket), not
 /// those that were requested or are in a buffer. Clones share the counters.
 #[derive(Clone, Debug, Default)]
-pub struct Progress(Arc<Inner>);
+pub struct Progress {
+    inner: Arc<Inner>,
+    /// The flows over the connection for which these counters were made; none for those of the
+    /// whole transfer.
+    flows: Option<Arc<[Flowing; 2]>>,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -30,6 +38,16 @@ struct Inner {
     created: Mutex<Option<CreatedFile>>,
     counted_in: OnceLock<(Budget, Flow)>,
     paced_ms: AtomicU64,
+    flow_mark: OnceLock<FlowMark>,
+}
+
+/// What the flows of a transfer belong to.
+#[derive(Clone, Debug)]
+pub struct FlowMark {
+    /// Their label, and who hears of them.
+    pub marked: Marked,
+    /// The name of the protocol that carries them.
+    pub application: &'static str,
 }
 
 /// Peers' addresses. The last one stays listed until there is another, because a short copy ends
@@ -63,6 +81,7 @@ impl Default for Inner {
             created: Mutex::default(),
             counted_in: OnceLock::new(),
             paced_ms: AtomicU64::new(0),
+            flow_mark: OnceLock::new(),
         }
     }
 }
@@ -78,37 +97,37 @@ impl Progress {
     #[must_use]
     pub fn counted_in(budget: &Budget, flow: Flow) -> Self {
         let progress = Self::new();
-        let _ = progress.0.counted_in.set((budget.clone(), flow));
+        let _ = progress.inner.counted_in.set((budget.clone(), flow));
         progress
     }
 
     /// Also counts further bytes in `budget`, unless they are counted in one already.
     pub(crate) fn count_in(&self, budget: &Budget) {
-        let _ = self.0.counted_in.set((budget.clone(), Flow::Through));
+        let _ = self.inner.counted_in.set((budget.clone(), Flow::Through));
     }
 
     /// Bytes that have reached the sink.
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
-        self.0.moved_bytes.load(Ordering::Relaxed)
+        self.inner.moved_bytes.load(Ordering::Relaxed)
     }
 
     /// Size of the file, once known.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
-        Some(self.0.total_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNKNOWN)
+        Some(self.inner.total_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != UNKNOWN)
     }
 
     /// The current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        Phase::ALL[usize::from(self.0.phase.load(Ordering::Relaxed)) % Phase::ALL.len()]
+        Phase::ALL[usize::from(self.inner.phase.load(Ordering::Relaxed)) % Phase::ALL.len()]
     }
 
     /// The number of times the copy resumed, after an interruption or from an earlier copy's part.
     #[must_use]
     pub fn resumed(&self) -> u32 {
-        self.0.attempts.load(Ordering::Relaxed)
+        self.inner.attempts.load(Ordering::Relaxed)
     }
 
     /// Peers' addresses of the connections that carry payload now, or of the last one.
@@ -120,88 +139,101 @@ impl Progress {
     /// When each phase began, since the start of the transfer.
     #[must_use]
     pub fn marks(&self) -> Vec<(Phase, std::time::Duration)> {
-        self.0.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.marks.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Time since the transfer began.
     #[must_use]
     pub fn elapsed(&self) -> std::time::Duration {
-        self.0.started.elapsed()
+        self.inner.started.elapsed()
     }
 
     /// Sets the size of the file.
     pub fn set_total(&self, bytes: u64) {
-        self.0.total_bytes.store(bytes, Ordering::Relaxed);
+        self.inner.total_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Counts bytes that have reached the sink.
     pub fn add_moved(&self, bytes: u64) {
-        self.0.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if let Some((budget, flow)) = self.0.counted_in.get() {
+        self.inner.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some((budget, flow)) = self.inner.counted_in.get() {
             budget.add_moved(*flow, bytes);
         }
+        self.flows
+            .iter()
+            .flat_map(|flows| flows.iter())
+            .for_each(|flow| flow.add(bytes));
+    }
+
+    /// Marks the flows of connections that begin from now on.
+    pub fn mark_flows(&self, mark: FlowMark) {
+        let _ = self.inner.flow_mark.set(mark);
     }
 
     /// Takes bytes off the count that will be moved again.
     pub fn take_back(&self, bytes: u64) {
         let less = |moved: u64| Some(moved.saturating_sub(bytes));
         let _ = self
-            .0
+            .inner
             .moved_bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Sets the count to `bytes`, when a transfer resumes an earlier part or starts over.
     pub fn set_moved(&self, bytes: u64) {
-        self.0.moved_bytes.store(bytes, Ordering::Relaxed);
+        self.inner.moved_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Enters a phase.
     pub fn enter(&self, phase: Phase) {
-        self.0.phase.store(index_of(phase), Ordering::Relaxed);
-        let mut marks = self.0.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.inner.phase.store(index_of(phase), Ordering::Relaxed);
+        let mut marks = self.inner.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if marks.iter().all(|(known, _)| *known != phase) {
-            marks.push((phase, self.0.started.elapsed()));
+            marks.push((phase, self.inner.started.elapsed()));
         }
     }
 
     /// Time for which the transfer has waited for our own rate limits.
     #[must_use]
     pub fn paced(&self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.0.paced_ms.load(Ordering::Relaxed))
+        std::time::Duration::from_millis(self.inner.paced_ms.load(Ordering::Relaxed))
     }
 
     /// Counts such a wait.
     pub fn add_paced(&self, pause: std::time::Duration) {
         let milliseconds = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-        self.0.paced_ms.fetch_add(milliseconds, Ordering::Relaxed);
+        self.inner.paced_ms.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
     /// Counts a resumption.
     pub(crate) fn count_resumption(&self) {
-        self.0.attempts.fetch_add(1, Ordering::Relaxed);
+        self.inner.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes that an attempt begins, which may create a file at the destination from now on.
     pub(crate) fn note_begun(&self) {
-        *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.inner.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.note_created(None);
     }
 
     /// When the last attempt began.
     #[must_use]
     pub fn begun(&self) -> Option<Instant> {
-        *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.inner.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the file that an attempt has created at the destination.
     pub(crate) fn note_created(&self, file: Option<CreatedFile>) {
-        *self.0.created.lock().unwrap_or_else(PoisonError::into_inner) = file;
+        *self.inner.created.lock().unwrap_or_else(PoisonError::into_inner) = file;
     }
 
     /// The file that the last attempt has created, where the server named it.
     pub(crate) fn created(&self) -> Option<CreatedFile> {
-        self.0.created.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner
+            .created
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Whether the last attempt has created a file at the destination that the server named.
@@ -210,10 +242,12 @@ impl Progress {
         self.created().is_some()
     }
 
-    /// Lists a connection while the returned guard lives.
+    /// Lists the connections that carry the payload here and away from here, while the returned
+    /// guard lives. What is counted by way of the guard is counted for their flows too.
     #[must_use]
-    pub fn connected(&self, peer: Option<SocketAddr>) -> ConnectionGuard {
-        if let Some(peer) = peer {
+    pub fn connected(&self, incoming: Option<Ends>, outgoing: Option<Ends>) -> ConnectionGuard {
+        let peers = [incoming, outgoing].map(|ends| ends.map(|ends| ends.peer));
+        for peer in peers.into_iter().flatten() {
             let mut list = self.lock_connections();
             if list.open == 0 {
                 list.addresses.clear();
@@ -221,10 +255,26 @@ impl Progress {
             list.addresses.push(peer);
             list.open += 1;
         }
+        let flows = [self.flow(incoming, false), self.flow(outgoing, true)];
         ConnectionGuard {
-            progress: self.clone(),
-            peer,
+            progress: Self {
+                inner: self.inner.clone(),
+                flows: Some(Arc::new(flows)),
+            },
+            peers,
         }
+    }
+
+    fn flow(&self, ends: Option<Ends>, is_sent: bool) -> Flowing {
+        let (Some(mark), Some(ends)) = (self.inner.flow_mark.get(), ends) else {
+            return Flowing::default();
+        };
+        mark.marked.begin(Connection {
+            local: ends.local,
+            peer: ends.peer,
+            is_sent,
+            application: mark.application,
+        })
     }
 
     /// Lists the peers that another server reports for the copy that it makes. Without any, those
@@ -238,26 +288,35 @@ impl Progress {
     }
 
     fn lock_connections(&self) -> std::sync::MutexGuard<'_, Connections> {
-        self.0.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Removes a connection from the list on drop, unless it is the last one.
+/// Removes connections from the list on drop, unless it is the last one, and ends their flows.
 #[derive(Debug)]
 pub struct ConnectionGuard {
     progress: Progress,
-    peer: Option<SocketAddr>,
+    peers: [Option<SocketAddr>; 2],
+}
+
+impl Deref for ConnectionGuard {
+    type Target = Progress;
+
+    fn deref(&self) -> &Progress {
+        &self.progress
+    }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        let Some(peer) = self.peer else { return };
-        let mut list = self.progress.lock_connections();
-        list.open -= 1;
-        if list.open > 0
-            && let Some(index) = list.addresses.iter().position(|known| *known == peer)
-        {
-            list.addresses.swap_remove(index);
+        for peer in self.peers.into_iter().flatten() {
+            let mut list = self.progress.lock_connections();
+            list.open -= 1;
+            if list.open > 0
+                && let Some(index) = list.addresses.iter().position(|known| *known == peer)
+            {
+                list.addresses.swap_remove(index);
+            }
         }
     }
 }
@@ -270,13 +329,17 @@ mod tests {
     fn connections_are_listed_while_open_and_the_last_one_until_there_is_another() {
         let progress = Progress::new();
         let [first, second, third] = [1, 2, 3].map(|last| SocketAddr::from(([192, 0, 2, last], 443)));
-        let guards = (progress.connected(Some(first)), progress.connected(Some(second)));
+        let from = |peer| Some(Ends { local: third, peer });
+        let guards = (
+            progress.connected(from(first), None),
+            progress.connected(None, from(second)),
+        );
         assert_eq!(progress.connections(), [first, second]);
         drop(guards.0);
         assert_eq!(progress.connections(), [second]);
         drop(guards.1);
         assert_eq!(progress.connections(), [second]);
-        let _guard = progress.connected(Some(third));
+        let _guard = progress.connected(from(third), None);
         assert_eq!(progress.connections(), [third]);
     }
 

@@ -174,6 +174,12 @@ impl<'a> Cgi<'a> {
         self.value(LINK_LIMIT)
     }
 
+    /// The number with which the client marks the flow of the file (`scitag.flow`, SciTags).
+    #[must_use]
+    pub fn flow_tag(&self) -> Option<u16> {
+        self.value("scitag.flow").and_then(|text| text.parse().ok())
+    }
+
     /// The bearer token of this request (`authz`), without `Bearer` in any of its spellings.
     #[must_use]
     pub fn token(&self) -> Option<Secret> {

@@ -8,6 +8,7 @@ mod monitoring;
 mod nodes;
 mod operations;
 mod s3_export;
+mod scitags;
 mod secrets;
 mod upstream;
 mod upstream_identity;

@@ -13,8 +13,8 @@ use endpoint::{
     ShareUsedUp, TransferRecord, TransferStart,
 };
 use serde_json::json;
-use telemetry::{Client, Copied, Event, Hub, Spoken};
-use transfer::{Events, Progress, TransferEvents};
+use telemetry::{Client, Copied, Event, FlowFacts, Hub, SharedMarking, Spoken};
+use transfer::{Events, FlowMark, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
 use super::log::Log;
@@ -42,6 +42,8 @@ pub(crate) struct Observer {
     /// Directories that were listed without some nodes of a cluster.
     unheard: Mutex<NamedDirectories>,
     telemetry: Hub,
+    /// Which flows are marked.
+    marking: SharedMarking,
 }
 
 impl Observer {
@@ -58,6 +60,7 @@ impl Observer {
             linked: Mutex::default(),
             unheard: Mutex::default(),
             telemetry: Hub::default(),
+            marking: SharedMarking::default(),
         }
     }
 
@@ -76,16 +79,27 @@ impl Observer {
         &self.refusals
     }
 
-    /// Sets what is logged from now on.
-    pub(crate) fn set_wanted(&self, wanted: &config::Log) {
-        self.log_requests.store(wanted.requests, Ordering::Relaxed);
-        self.names.set_shown(wanted.personal_names);
+    /// Which flows are marked, for the hub of telemetry.
+    pub(crate) fn marking(&self) -> SharedMarking {
+        self.marking.clone()
     }
 
-    /// Whether requests are logged, and whether with personal names.
+    /// Sets what is logged, and which flows are marked, from now on.
+    pub(crate) fn set_wanted(&self, wanted: &config::Configuration) {
+        self.log_requests.store(wanted.log.requests, Ordering::Relaxed);
+        self.names.set_shown(wanted.log.personal_names);
+        self.marking.set(super::fireflies::marking(wanted));
+    }
+
+    /// Whether requests are logged, whether with personal names, and which flows are marked.
     #[cfg(test)]
-    pub(crate) fn wanted(&self) -> (bool, bool) {
-        (self.log_requests.load(Ordering::Relaxed), self.names.are_shown())
+    pub(crate) fn wanted(&self) -> (bool, bool, String) {
+        let marking = format!("{:?}", self.marking);
+        (
+            self.log_requests.load(Ordering::Relaxed),
+            self.names.are_shown(),
+            marking,
+        )
     }
 
     /// A connection was accepted.
@@ -287,6 +301,7 @@ fn copied(record: &TransferRecord) -> Copied {
         client: Client {
             spoken,
             peer: start.client,
+            local: None,
             user: String::new(),
             program: String::new(),
             credential: start.credential,
@@ -304,6 +319,23 @@ fn copied(record: &TransferRecord) -> Copied {
             .checked_sub(Duration::from_micros(record.total_us))
             .unwrap_or(ended),
         ended,
+    }
+}
+
+/// What the connections of a copy belong to.
+fn flow_mark(telemetry: &Hub, start: &TransferStart) -> FlowMark {
+    let facts = FlowFacts {
+        tag: start.scitag,
+        organisation: "",
+        path: &start.path,
+    };
+    FlowMark {
+        marked: telemetry.mark(&facts),
+        application: match (start.remote.starts_with("root"), start.mode) {
+            (true, _) => "xroot",
+            (false, "pull") => "http-get",
+            (false, _) => "http-put",
+        },
     }
 }
 
@@ -328,8 +360,11 @@ impl TransferEvents for Observer {
         self.log.write("transfer", &record);
     }
 
-    fn transfer_started(&self, start: &TransferStart, _progress: &Arc<Progress>) {
+    fn transfer_started(&self, start: &TransferStart, progress: &Arc<Progress>) {
         self.metrics.transfer_started(start.mode);
+        if self.telemetry.is_watched() {
+            progress.mark_flows(flow_mark(&self.telemetry, start));
+        }
         if self.names.are_shown() {
             return self.log.write("transfer_started", start);
         }

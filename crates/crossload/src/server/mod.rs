@@ -15,6 +15,7 @@ pub(crate) mod events;
 mod every_key;
 mod exported;
 pub(crate) mod exposed;
+mod fireflies;
 pub(crate) mod identities;
 pub(crate) mod log;
 mod monitoring;
@@ -25,6 +26,7 @@ mod node_troubles;
 pub(crate) mod offline;
 pub(crate) mod other_side;
 mod personal_names;
+mod receivers;
 mod redirecting;
 mod redirector_part;
 mod reload;
@@ -313,8 +315,8 @@ impl Server {
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let monitoring = Monitoring::start(&configuration, port, &log)?;
         let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
+        let monitoring = Monitoring::start(&configuration, port, &log, observer.marking())?;
         let observer = Arc::new(observer.with_telemetry(monitoring.hub()));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));

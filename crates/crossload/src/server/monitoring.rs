@@ -1,13 +1,12 @@
-//! Tells receivers by UDP which files are used: XRootD's monitoring.
+//! Tells receivers by UDP which files are used: XRootD's monitoring, and SciTags.
 //!
-//! A thread takes the events from its queue, makes packets of them and sends them. Doors never wait
-//! for it: what its queue does not take is dropped and counted.
+//! A thread of each takes the events from its queue, makes packets of them and sends them. Doors
+//! never wait for it: what its queue does not take is dropped and counted.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver as Ends, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use config::Configuration;
 use door_admin::{Check, Part, PartFuture};
@@ -18,55 +17,50 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
-use serde_json::json;
-use telemetry::{Datagram, Hub, Queue, Reporter, Wishes};
+use telemetry::{Datagram, FIREFLY_PORT, Fireflies, Hears, Hub, Queue, Reporter, SharedMarking, Sink, Wishes};
 
 use super::admin_parts::encoded;
+use super::fireflies::{FireflySender, ToPeers};
 use super::log::Log;
+use super::receivers::{Kind, Receiver, Sender};
 use crate::failure::Failure;
 use crate::limits::{EVENTS_QUEUED_MAX, LAST_PACKETS_WAIT};
 
 /// How long the thread waits for an event before it looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Names of receivers are looked up again after this time.
-const LOOK_UP_INTERVAL: Duration = Duration::from_secs(300);
-/// The name of the sink in metrics.
-const SINK: &str = "xrootd";
+/// The names of the sinks in metrics.
+const XROOTD_SINK: Sink = Sink {
+    name: "xrootd",
+    events_max: EVENTS_QUEUED_MAX,
+    hears: Hears::Files,
+};
+const SCITAGS_SINK: Sink = Sink {
+    name: "scitags",
+    events_max: EVENTS_QUEUED_MAX,
+    hears: Hears::Flows,
+};
 
 /// Seconds since 1970.
 fn now_s() -> u64 {
     u64::try_from(clock::now_s()).unwrap_or(0)
 }
 
-/// What a receiver gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Logins and files.
-    Detail,
-    /// Third-party copies.
-    Copies,
-}
-
-/// A receiver and what was sent to it.
-#[derive(Debug)]
-struct Destination {
-    /// `host:port`.
-    name: String,
-    kind: Kind,
-    sent: AtomicU64,
-    failed: AtomicU64,
-    /// Why nothing can be sent to it.
-    fault: Mutex<Option<String>>,
-}
-
-/// What the thread shares with those who ask about it.
+/// What the threads share with those who ask about them.
 #[derive(Debug)]
 struct Shared {
-    destinations: Vec<Destination>,
+    receivers: Arc<Vec<Receiver>>,
+    to_peers: Option<Arc<ToPeers>>,
     hub: Hub,
     is_stopping: AtomicBool,
-    /// Hears when the thread has ended.
-    ended: Mutex<Receiver<()>>,
+    /// Hears when a thread has ended.
+    ended: Mutex<Ends<()>>,
+    threads: usize,
+}
+
+impl Shared {
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
 }
 
 /// The monitoring of a server; without receivers it does nothing.
@@ -74,39 +68,65 @@ struct Shared {
 pub(crate) struct Monitoring(Option<Arc<Shared>>);
 
 impl Monitoring {
-    /// Starts the thread, if there are receivers. `port` is where clients reach this server.
+    /// Starts a thread for each sink that has receivers. `port` is where clients reach this server;
+    /// `marking` decides which flows are marked.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(configuration: &Configuration, port: u16, log: &Log) -> Result<Self, Failure> {
-        let wanted = &configuration.monitoring;
-        if !wanted.is_on() {
+    pub(crate) fn start(
+        configuration: &Configuration,
+        port: u16,
+        log: &Log,
+        marking: SharedMarking,
+    ) -> Result<Self, Failure> {
+        let (wanted, scitags) = (&configuration.monitoring, &configuration.scitags);
+        let sinks = [(XROOTD_SINK, wanted.is_on()), (SCITAGS_SINK, scitags.is_on())];
+        let sinks: Vec<Sink> = sinks
+            .into_iter()
+            .filter(|(_, is_on)| *is_on)
+            .map(|(sink, _)| sink)
+            .collect();
+        if sinks.is_empty() {
             return Ok(Self::default());
         }
-        let (hub, [queue]) = Hub::new([(SINK, EVENTS_QUEUED_MAX)]);
-        let destination = |kind| {
-            move |name: &String| Destination {
-                name: name.clone(),
-                kind,
-                sent: AtomicU64::new(0),
-                failed: AtomicU64::new(0),
-                fault: Mutex::default(),
-            }
-        };
-        let detail = wanted.destinations.iter().map(destination(Kind::Detail));
-        let (end, ended) = sync_channel(1);
+        let (hub, queues) = Hub::new(&sinks, marking);
+        let (end, ended) = sync_channel(sinks.len());
         let shared = Arc::new(Shared {
-            destinations: detail
-                .chain(wanted.copy_destinations.iter().map(destination(Kind::Copies)))
-                .collect(),
+            receivers: Arc::new(receivers(configuration)),
+            to_peers: scitags.to_peers.then(Arc::default),
             hub,
             is_stopping: AtomicBool::new(false),
             ended: Mutex::new(ended),
+            threads: sinks.len(),
         });
-        let reporter = Reporter::new(server(wanted, port), wishes(wanted), now_s());
-        let sender = Sender::new(shared.clone(), log.clone());
-        execution::start_thread("monitoring", move || run(&queue, reporter, sender, &end))
-            .map_err(|cause| Failure::system("cannot start a thread for monitoring", &cause))?;
+        let server = server(wanted, port);
+        for (sink, queue) in sinks.iter().zip(queues) {
+            let sender = Sender::new(shared.receivers.clone(), log.clone());
+            let (shared, end) = (shared.clone(), end.clone());
+            let started = match sink.hears {
+                Hears::Files => {
+                    let reporter = Reporter::new(server.clone(), wishes(wanted), now_s());
+                    execution::start_thread("monitoring", move || {
+                        run(&queue, reporter, sender, &shared);
+                        let _ = end.try_send(());
+                    })
+                }
+                Hears::Flows => {
+                    let fireflies = Fireflies::new(server.host.clone(), scitags.ongoing_interval, SystemTime::now());
+                    let sender = FireflySender {
+                        queue,
+                        fireflies,
+                        sender,
+                        to_peers: shared.to_peers.clone(),
+                    };
+                    execution::start_thread("scitags", move || {
+                        sender.run(|| shared.is_stopping());
+                        let _ = end.try_send(());
+                    })
+                }
+            };
+            started.map_err(|cause| Failure::system("cannot start a thread for monitoring", &cause))?;
+        }
         Ok(Self(Some(shared)))
     }
 
@@ -120,7 +140,9 @@ impl Monitoring {
         if let Some(shared) = &self.0 {
             shared.is_stopping.store(true, Ordering::Release);
             let ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            let _ = ended.recv_timeout(LAST_PACKETS_WAIT);
+            for _ in 0..shared.threads {
+                let _ = ended.recv_timeout(LAST_PACKETS_WAIT);
+            }
         }
     }
 
@@ -155,108 +177,40 @@ fn wishes(wanted: &config::Monitoring) -> Wishes {
     }
 }
 
-fn run(queue: &Queue, mut reporter: Reporter, mut sender: Sender, end: &SyncSender<()>) {
-    while !sender.shared.is_stopping.load(Ordering::Acquire) {
+fn receivers(configuration: &Configuration) -> Vec<Receiver> {
+    let (wanted, scitags) = (&configuration.monitoring, &configuration.scitags);
+    let lists = [
+        (&wanted.destinations, Kind::Detail),
+        (&wanted.copy_destinations, Kind::Copies),
+        (&scitags.destinations, Kind::Fireflies),
+    ];
+    let each = lists
+        .into_iter()
+        .flat_map(|(names, kind)| names.iter().map(move |name| Receiver::new(name, kind)));
+    each.collect()
+}
+
+fn run(queue: &Queue, mut reporter: Reporter, mut sender: Sender, shared: &Shared) {
+    while !shared.is_stopping() {
         match queue.next(LOOK_INTERVAL) {
             Ok(Some(event)) => reporter.event(&event, now_s()),
             Ok(None) => {}
             Err(_) => break,
         }
-        sender.send(&reporter.datagrams(now_s()));
+        send(&mut sender, &reporter.datagrams(now_s()));
     }
     while let Ok(Some(event)) = queue.next(Duration::ZERO) {
         reporter.event(&event, now_s());
     }
-    sender.send(&reporter.last(now_s()));
-    let _ = end.try_send(());
+    send(&mut sender, &reporter.last(now_s()));
 }
 
-/// The sockets of the thread.
-struct Sender {
-    shared: Arc<Shared>,
-    sockets: Vec<Option<UdpSocket>>,
-    looked_up: Option<Instant>,
-    log: Log,
-}
-
-impl Sender {
-    fn new(shared: Arc<Shared>, log: Log) -> Self {
-        Self {
-            sockets: Vec::new(),
-            looked_up: None,
-            shared,
-            log,
+fn send(sender: &mut Sender, datagrams: &[Datagram]) {
+    for datagram in datagrams {
+        match datagram {
+            Datagram::Detail(packet) => sender.send(Kind::Detail, packet),
+            Datagram::Copies(packet) => sender.send(Kind::Copies, packet),
         }
-    }
-
-    fn send(&mut self, datagrams: &[Datagram]) {
-        if datagrams.is_empty() {
-            return;
-        }
-        if self.looked_up.is_none_or(|at| at.elapsed() > LOOK_UP_INTERVAL) {
-            self.looked_up = Some(Instant::now());
-            self.sockets = self.shared.destinations.iter().map(|one| self.socket(one)).collect();
-        }
-        for datagram in datagrams {
-            let (kind, packet) = match datagram {
-                Datagram::Detail(packet) => (Kind::Detail, packet),
-                Datagram::Copies(packet) => (Kind::Copies, packet),
-            };
-            let receivers = self.shared.destinations.iter().zip(&self.sockets);
-            for (destination, socket) in receivers.filter(|(destination, _)| destination.kind == kind) {
-                let sent = socket.as_ref().map(|socket| socket.send(packet));
-                match sent {
-                    Some(Ok(_)) => {
-                        destination.sent.fetch_add(1, Ordering::Relaxed);
-                    }
-                    Some(Err(cause)) => {
-                        destination.failed.fetch_add(1, Ordering::Relaxed);
-                        self.note(destination, Some(cause.to_string()));
-                    }
-                    None => {
-                        destination.failed.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A socket that sends to this receiver only. The system tells on it when no program listens
-    /// there.
-    fn socket(&self, destination: &Destination) -> Option<UdpSocket> {
-        let opened = destination.name.to_socket_addrs().and_then(|mut found| {
-            let address = found
-                .next()
-                .ok_or_else(|| std::io::Error::other("the name has no address"))?;
-            let any = match address.ip() {
-                IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-                IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-            };
-            let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
-            socket.connect(address)?;
-            socket.set_nonblocking(true)?;
-            Ok(socket)
-        });
-        match opened {
-            Ok(socket) => {
-                self.note(destination, None);
-                Some(socket)
-            }
-            Err(cause) => {
-                self.note(destination, Some(cause.to_string()));
-                None
-            }
-        }
-    }
-
-    /// Keeps why nothing can be sent to a receiver, and logs that when it is new.
-    fn note(&self, destination: &Destination, fault: Option<String>) {
-        let mut known = destination.fault.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cause) = fault.as_ref().filter(|_| known.is_none()) {
-            let fields = json!({"destination": destination.name, "cause": cause});
-            self.log.write("monitoring_failed", &fields);
-        }
-        *known = fault;
     }
 }
 
@@ -267,25 +221,11 @@ impl Part for MonitoringPart {
         Box::pin(async { self.0.0.as_deref().map(text).unwrap_or_default() })
     }
 
-    /// A server works without those who watch it.
     fn checks(&self) -> PartFuture<'_, Vec<Check>> {
         Box::pin(async {
-            let destinations = self.0.0.iter().flat_map(|shared| &shared.destinations);
-            destinations.map(check).collect()
+            let receivers = self.0.0.iter().flat_map(|shared| shared.receivers.iter());
+            receivers.map(Receiver::check).collect()
         })
-    }
-}
-
-fn check(destination: &Destination) -> Check {
-    let fault = destination.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Check {
-        name: format!("monitoring {}", destination.name),
-        ok: fault.is_none(),
-        needed: false,
-        says: match fault {
-            None => "Packets are sent to it. UDP does not tell whether they arrive.".to_owned(),
-            Some(cause) => format!("Nothing can be sent to it: {cause}."),
-        },
     }
 }
 
@@ -302,12 +242,17 @@ struct SinkLabels {
 fn text(shared: &Shared) -> String {
     let sent = Family::<DestinationLabels, Counter>::default();
     let failed = Family::<DestinationLabels, Counter>::default();
-    for one in &shared.destinations {
-        let labels = DestinationLabels {
-            destination: one.name.clone(),
-        };
-        sent.get_or_create(&labels).inc_by(one.sent.load(Ordering::Relaxed));
-        failed.get_or_create(&labels).inc_by(one.failed.load(Ordering::Relaxed));
+    let count = |destination: String, counts: (u64, u64)| {
+        let labels = DestinationLabels { destination };
+        sent.get_or_create(&labels).inc_by(counts.0);
+        failed.get_or_create(&labels).inc_by(counts.1);
+    };
+    for one in shared.receivers.iter() {
+        count(one.name.clone(), one.counts());
+    }
+    if let Some(peers) = &shared.to_peers {
+        let counts = [&peers.sent, &peers.failed].map(|count| count.load(Ordering::Relaxed));
+        count(format!("peers:{FIREFLY_PORT}"), counts.into());
     }
     let dropped = Family::<SinkLabels, Counter>::default();
     for (sink, count) in shared.hub.dropped() {

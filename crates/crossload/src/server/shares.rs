@@ -1,4 +1,4 @@
-//! Parts of the server that only pass on configuration: fair shares and log contents.
+//! Parts of the server that only pass on configuration: fair shares, log contents, marks of flows.
 
 use std::sync::Arc;
 
@@ -34,19 +34,19 @@ impl Shares {
     }
 }
 
-/// The contents of the log.
+/// The contents of the log, and the marks of flows.
 pub(crate) struct Logged(Arc<Observer>);
 
 impl Subsystem for Logged {
     type Ground = Ground;
 
     fn build(ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
-        ground.observer.set_wanted(&configuration.log);
+        ground.observer.set_wanted(configuration);
         Ok(Self(ground.observer.clone()))
     }
 
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
-        let wanted = &change.fresh.log;
+        let wanted = change.fresh;
         Ok(Box::new(move || self.0.set_wanted(wanted)))
     }
 }

@@ -34,7 +34,8 @@ pub(crate) async fn open(
     copy: &ThirdParty<'_>,
 ) -> Result<(Content, Stat)> {
     let admitted = admit(exchange, export_path, named, request).await?;
-    let source = Fetched::new(exchange, &named.path, copy).await?;
+    let mut source = Fetched::new(exchange, &named.path, copy).await?;
+    source.opened.tag = named.cgi.flow_tag();
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -233,7 +234,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -
         peer_credential: source.shown,
         client_info: None,
         traceparent: child_trace(None),
-        scitag: None,
+        scitag: source.tag,
     }
 }
 

@@ -50,7 +50,7 @@ impl Fetched {
                 file.access.respelled = origins.second.as_ref().map(keyed).transpose()?;
                 let shown = Some(PeerCredential::Key);
                 Ok(Self {
-                    opened: CopySource { file, shown },
+                    opened: CopySource { file, shown, tag: None },
                     plain,
                 })
             }
@@ -67,7 +67,7 @@ impl Fetched {
     fn without_key(plain: Resource, shown: Option<PeerCredential>) -> Self {
         let file = plain.clone();
         Self {
-            opened: CopySource { file, shown },
+            opened: CopySource { file, shown, tag: None },
             plain,
         }
     }

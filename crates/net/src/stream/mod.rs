@@ -49,6 +49,15 @@ impl Default for Waits {
     }
 }
 
+/// The two addresses of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Our own.
+    pub local: SocketAddr,
+    /// The other end's.
+    pub peer: SocketAddr,
+}
+
 /// A connection. Reading yields [`Batch`](crate::Batch)es of plaintext; writing goes through
 /// [`Outgoing`] for payload and [`Stream::queue`] for heads.
 ///
@@ -132,6 +141,13 @@ impl Stream {
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.socket.local_address()
+    }
+
+    /// Both addresses of this connection.
+    #[must_use]
+    pub fn ends(&self) -> Option<Ends> {
+        let (local, peer) = (self.local_address()?, self.peer_address()?);
+        Some(Ends { local, peer })
     }
 
     /// Negotiated protocol, for the log: `TLSv1.3`, `TLSv1.2` or `clear`.

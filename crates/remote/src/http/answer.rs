@@ -83,9 +83,9 @@ impl Answer {
         self.incoming.trailers()
     }
 
-    /// The other end's address.
-    pub(crate) fn peer_address(&self) -> Option<std::net::SocketAddr> {
-        self.live.connection.stream.peer_address()
+    /// Its addresses.
+    pub(crate) fn ends(&self) -> Option<net::Ends> {
+        self.live.connection.stream.ends()
     }
 
     /// The longest wait for a byte of the body.

@@ -1,10 +1,8 @@
 //! HEAD and GET: the properties of a file, and its bytes.
 
-use std::net::SocketAddr;
-
 use crate::limits::{CHECKSUM_ASKED_AGAIN_AFTER, CHECKSUM_PAUSE, CHECKSUM_PAUSE_MAX};
 use http_wire::{Method, RequestBuilder, trailer_digests, transfer_status};
-use net::Batch;
+use net::{Batch, Ends};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::answer::Answer;
@@ -146,7 +144,7 @@ pub(crate) struct Download {
     range: ByteRange,
     announced_bytes: Option<u64>,
     received_bytes: u64,
-    peer: Option<SocketAddr>,
+    ends: Option<Ends>,
     /// A fault that was found with the last payload, for the call after it.
     fault: Option<Error>,
 }
@@ -184,7 +182,7 @@ impl Download {
         }
         Ok(Self {
             file: answer.file.clone(),
-            peer: answer.peer_address(),
+            ends: answer.ends(),
             answer: Some(answer),
             facts,
             range,
@@ -246,8 +244,8 @@ impl FileDownload for Download {
         self.range
     }
 
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+    fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     /// The server's own verdict may come in a trailer (`X-Transfer-Status`).

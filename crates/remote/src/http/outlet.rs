@@ -1,11 +1,10 @@
 //! PUT: sending a file to a server, which may answer before the end.
 
-use std::net::SocketAddr;
 use std::time::UNIX_EPOCH;
 
 use crate::limits::PEER_WORDS_WAIT;
 use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
-use net::{Outgoing, Stream};
+use net::{Ends, Outgoing, Stream};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Signer};
 
 use super::answer::Answer;
@@ -45,7 +44,7 @@ pub(crate) struct Outlet {
     state: State,
     form: Form,
     sent_bytes: u64,
-    peer: Option<SocketAddr>,
+    ends: Option<Ends>,
 }
 
 impl Client {
@@ -118,23 +117,23 @@ impl Client {
             reply = self.begin(file, &ask).await?;
         }
         let form = options.size_bytes.map_or(Form::Chunks(b""), Form::Known);
-        let outlet = |state, file, peer| Outlet {
+        let outlet = |state, file, ends| Outlet {
             client: self.clone(),
             file,
             overwrite: options.overwrite,
             state,
             form,
             sent_bytes: 0,
-            peer,
+            ends,
         };
         match reply {
             Reply::Continue(live, file) => {
-                let peer = live.connection.stream.peer_address();
-                Ok(outlet(State::Sending(live), *file, peer))
+                let ends = live.connection.stream.ends();
+                Ok(outlet(State::Sending(live), *file, ends))
             }
             Reply::Answered(answer) if is_empty && answer.is_success() => {
-                let (file, peer) = (answer.file.clone(), answer.peer_address());
-                Ok(outlet(State::Answered(answer), file, peer))
+                let (file, ends) = (answer.file.clone(), answer.ends());
+                Ok(outlet(State::Answered(answer), file, ends))
             }
             Reply::Answered(answer) if answer.is_success() => {
                 Err(answer.misbehaved("the peer took the file without waiting for its content"))
@@ -184,8 +183,8 @@ async fn refused(answer: Answer, overwrite: bool) -> Error {
 }
 
 impl FileUpload for Outlet {
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+    fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     fn sent_bytes(&self) -> u64 {

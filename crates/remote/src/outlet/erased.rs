@@ -1,9 +1,8 @@
 //! [`super::FileUpload`] as a trait object: its futures go to the heap.
 
 use std::fmt;
-use std::net::SocketAddr;
 
-use net::{Outgoing, Stream};
+use net::{Ends, Outgoing, Stream};
 use types::{ByteRange, Error};
 
 use super::CreatedFile;
@@ -12,7 +11,7 @@ use crate::protocol::{Boxed, Pending};
 
 /// An upload of any type.
 pub(super) trait FileUpload: fmt::Debug + Send {
-    fn peer_address(&self) -> Option<SocketAddr>;
+    fn ends(&self) -> Option<Ends>;
     fn created(&self) -> Option<CreatedFile>;
     fn sent_bytes(&self) -> u64;
     fn takes_any_order(&self) -> bool;
@@ -29,8 +28,8 @@ pub(super) trait FileUpload: fmt::Debug + Send {
 }
 
 impl<T: super::FileUpload + 'static> FileUpload for T {
-    fn peer_address(&self) -> Option<SocketAddr> {
-        super::FileUpload::peer_address(self)
+    fn ends(&self) -> Option<Ends> {
+        super::FileUpload::ends(self)
     }
 
     fn created(&self) -> Option<CreatedFile> {

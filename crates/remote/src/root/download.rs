@@ -2,13 +2,12 @@
 //! their data are handed out in order without a copy.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::pin::pin;
 
 use crate::limits::{ROOT_BOUND_READS_MAX, ROOT_READ_BYTES, ROOT_READS_MAX, TPC_RESPELL_WAIT};
-use net::Batch;
 use net::frames::Expected;
 use net::pages::SoundPages;
+use net::{Batch, Ends};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 use xroot_wire::pages::bytes_to_border;
 use xroot_wire::request::{Close, Open, PageRead, Read};
@@ -212,7 +211,7 @@ pub(crate) struct Download {
     reads_max: usize,
     /// How many damaged answers may still be requested again.
     repairs_left: u32,
-    peer: Option<SocketAddr>,
+    ends: Option<Ends>,
     /// Where the requests go when the data come on a further stream of a session.
     bound_to: Option<Opened>,
     /// Checksums to ask for at the end, best first.
@@ -225,7 +224,7 @@ impl Download {
     pub(super) fn new(client: &Client, opened: OpenFile, range: ByteRange, is_compared: bool) -> Self {
         Self {
             client: client.clone(),
-            peer: opened.session.frames.stream.peer_address(),
+            ends: opened.session.frames.stream.ends(),
             has_pages: opened.session.server.uses_pages() && !is_compared,
             handle: opened.handle,
             session: Some(opened.session),
@@ -500,8 +499,8 @@ impl FileDownload for Download {
         self.range
     }
 
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+    fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     fn next(&mut self) -> Pending<'_, Option<Batch>> {

@@ -2,11 +2,10 @@
 //! are read in between. Only a file that is closed persists.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::limits::{COPY_CLOSE_WAIT, PEER_WORDS_WAIT, ROOT_PATIENCE, ROOT_WORDS_BYTES_MAX, ROOT_WRITE_WINDOW_BYTES};
-use net::Outgoing;
+use net::{Ends, Outgoing};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use types::{ByteRange, Error, ErrorCode, Phase, Result};
@@ -70,7 +69,7 @@ impl Client {
         let opened = OpenReply::parse(&answered.body).map_err(|error| route.at.blame(error))?;
         Ok(Outlet {
             client: self.clone(),
-            peer: session.frames.stream.peer_address(),
+            ends: session.frames.stream.ends(),
             session_id: session.server.session,
             is_over: false,
             has_pages: session.server.uses_pages(),
@@ -124,12 +123,12 @@ pub(crate) struct Outlet {
     damaged: Vec<ByteRange>,
     /// How many more may arrive damaged.
     repairs_left: usize,
-    peer: Option<SocketAddr>,
+    ends: Option<Ends>,
 }
 
 impl FileUpload for Outlet {
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+    fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     fn created(&self) -> Option<CreatedFile> {

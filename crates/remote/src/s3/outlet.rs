@@ -2,10 +2,9 @@
 //! content of unknown length.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::time::Instant;
 
-use net::{Outgoing, Stream};
+use net::{Ends, Outgoing, Stream};
 use s3_wire::limits::PART_BYTES_MIN;
 use s3_wire::{Parts, Place, Request, collected_part_bytes, header};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
@@ -164,7 +163,7 @@ struct InParts {
     current: Option<(u64, PartOutlet)>,
     /// Bytes of the parts before it.
     before_bytes: u64,
-    peer: Option<SocketAddr>,
+    ends: Option<Ends>,
 }
 
 impl InParts {
@@ -172,7 +171,7 @@ impl InParts {
         let multipart = target.begin_parts().await?;
         let first = multipart.part(0, parts.range(0).len()).await?;
         Ok(Self {
-            peer: first.peer_address(),
+            ends: first.ends(),
             target,
             multipart,
             parts,
@@ -204,8 +203,8 @@ impl InParts {
 }
 
 impl FileUpload for InParts {
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.peer
+    fn ends(&self) -> Option<Ends> {
+        self.ends
     }
 
     fn sent_bytes(&self) -> u64 {

@@ -3,12 +3,11 @@
 //! would cost more than all else.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crc_fast::CrcAlgorithm;
 use crc_fast::CrcAlgorithm::Crc64Nvme;
-use net::{Outgoing, Stream};
+use net::{Ends, Outgoing, Stream};
 use s3_wire::{PartSum, SumKind};
 use types::{Checksum, Error, Phase, Result};
 
@@ -85,8 +84,8 @@ pub(super) fn differs<'a>(ours: &'a Checksum, others: &'a [Checksum]) -> Option<
 }
 
 impl FileUpload for PartOutlet {
-    fn peer_address(&self) -> Option<SocketAddr> {
-        self.outlet.peer_address()
+    fn ends(&self) -> Option<Ends> {
+        self.outlet.ends()
     }
 
     fn sent_bytes(&self) -> u64 {

@@ -111,6 +111,7 @@ impl Reporter {
                 }
             }
             Event::Copied(copied) => self.copied(copied, now_s),
+            Event::FlowBegan(_) | Event::FlowEnded(_) => {}
         }
     }
 

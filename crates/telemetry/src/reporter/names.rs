@@ -1,16 +1,10 @@
 //! Clients and copies in the words of XRootD.
 
 use monitoring_wire::{CopyRecord, Course, Login, Server, Token, address};
-use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::macros::format_description;
 
 use crate::client::{Client, Spoken};
 use crate::copied::Copied;
-
-/// With microseconds in six digits.
-const TIME: &[BorrowedFormatItem<'_>] =
-    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:6]Z");
+use crate::moment::time_of;
 
 fn protocol(spoken: Spoken) -> &'static str {
     match spoken {
@@ -100,8 +94,4 @@ pub(super) fn copy_record(server: &Server, copied: &Copied, has_names: bool) -> 
         destination,
         size_bytes: copied.bytes,
     }
-}
-
-fn time_of(time: std::time::SystemTime) -> String {
-    OffsetDateTime::from(time).format(TIME).unwrap_or_default()
 }

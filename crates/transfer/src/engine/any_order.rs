@@ -433,7 +433,7 @@ impl DataPhase<'_> {
         }
         self.is_told.fetch_or(!facts.checksums.is_empty(), Ordering::Relaxed);
         told.extend(facts.checksums);
-        let _connected = self.copy.progress.connected(incoming.peer_address());
+        let connected = self.copy.progress.connected(incoming.ends(), None);
         let mut limited = Limited {
             incoming: &mut incoming,
             order: self.copy.order,
@@ -442,7 +442,7 @@ impl DataPhase<'_> {
             least_bytes: 0,
             most_bytes: size,
         };
-        receive(&mut limited, received, self.copy.progress).await?;
+        receive(&mut limited, received, &connected).await?;
         told.extend(incoming.facts().checksums);
         Ok(())
     }

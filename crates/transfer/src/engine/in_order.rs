@@ -19,6 +19,7 @@ use crate::mover::{Payload, relay, serve};
 use crate::options::{Uncompared, Verification, Verified};
 use crate::pace::keep_pace;
 use crate::patience::Patience;
+use crate::progress::Progress;
 use crate::verify::{blame_store, compare, computed, wanted};
 
 /// What one attempt sent to the sink, and what the source reported.
@@ -199,13 +200,13 @@ impl Copy<'_> {
         upload: &mut dyn UploadStream,
         mut hasher: Option<&mut Hasher>,
     ) -> Result<u64> {
-        let _connected = self.progress.connected(upload.peer_address());
+        let connected = self.progress.connected(None, upload.ends());
         let size = file.stat().size_bytes;
         match upload.outlet() {
             Some(outlet) => {
                 let front = size.saturating_sub(LAST_PIECE_BYTES);
                 for range in [ByteRange::new(0, front), ByteRange::new(front, size)] {
-                    let sent = serve(file, range, outlet, hasher.as_deref_mut(), self.progress);
+                    let sent = serve(file, range, outlet, hasher.as_deref_mut(), &connected);
                     sent.await.map_err(|error| blame_store(error, Side::Source))?;
                     if range.end < size {
                         self.source.check_unchanged().await?;
@@ -215,7 +216,7 @@ impl Copy<'_> {
             }
             None => {
                 let mut reading = Reading::new(file, ByteRange::whole(size));
-                self.append_all(&mut reading, upload, hasher).await
+                self.append_all(&mut reading, upload, hasher, &connected).await
             }
         }
     }
@@ -244,10 +245,7 @@ impl Copy<'_> {
         let (Some(incoming), Some(hasher)) = (incoming, hasher) else {
             return Err(Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private("nothing to send"));
         };
-        let _connections = (
-            self.progress.connected(incoming.peer_address()),
-            self.progress.connected(upload.peer_address()),
-        );
+        let connected = self.progress.connected(incoming.ends(), upload.ends());
         let mut limited = Limited {
             incoming,
             order: self.order,
@@ -258,8 +256,8 @@ impl Copy<'_> {
             bytes: 0,
         };
         match upload.outlet() {
-            Some(outlet) => relay(&mut limited, outlet, hasher, self.progress).await,
-            None => self.append_all(&mut limited, upload, Some(hasher)).await,
+            Some(outlet) => relay(&mut limited, outlet, hasher, &connected).await,
+            None => self.append_all(&mut limited, upload, Some(hasher), &connected).await,
         }
     }
 
@@ -269,6 +267,7 @@ impl Copy<'_> {
         incoming: &mut impl Payload,
         upload: &mut dyn UploadStream,
         mut hasher: Option<&mut Hasher>,
+        progress: &Progress,
     ) -> Result<u64> {
         let mut total = 0;
         while let Some(batch) = incoming.next().await? {
@@ -276,7 +275,7 @@ impl Copy<'_> {
                 batch.slices().for_each(|slice| hasher.update(slice));
             }
             total += batch.len() as u64;
-            upload.append(batch, self.progress).await?;
+            upload.append(batch, progress).await?;
         }
         Ok(total)
     }

@@ -1,9 +1,8 @@
 //! A file on another server, as a sink.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use net::Batch;
+use net::{Batch, Ends};
 use remote::{Client, CreatedFile, GetOptions, Outlet, PartsWriter, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
 use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
@@ -127,8 +126,8 @@ impl UploadStream for Outlet {
         Self::created(self)
     }
 
-    fn peer_address(&self) -> Option<SocketAddr> {
-        Self::peer_address(self)
+    fn ends(&self) -> Option<Ends> {
+        Self::ends(self)
     }
 
     fn finish(self: Box<Self>) -> Answer<'static, Stored> {

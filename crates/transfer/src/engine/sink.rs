@@ -1,9 +1,8 @@
 //! The trait of destinations of a copy.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use net::Batch;
+use net::{Batch, Ends};
 use remote::{CreatedFile, FileIdentity, Outlet, Stored, Validator};
 use storage::Answer;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side};
@@ -148,8 +147,8 @@ pub trait UploadStream: Send {
         None
     }
 
-    /// The address of the server that stores.
-    fn peer_address(&self) -> Option<SocketAddr> {
+    /// The addresses of the connection to the server that stores.
+    fn ends(&self) -> Option<Ends> {
         None
     }
 

@@ -1,8 +1,6 @@
 //! The trait of sources of a copy.
 
-use std::net::SocketAddr;
-
-use net::Batch;
+use net::{Batch, Ends};
 use remote::{Download, Facts, GetOptions, Opened, Validator};
 use storage::{Answer, ReadHandle};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
@@ -124,8 +122,8 @@ pub trait Incoming: Send {
         SourceFacts::default()
     }
 
-    /// The address of the server that sends.
-    fn peer_address(&self) -> Option<SocketAddr> {
+    /// The addresses of the connection over which the server sends.
+    fn ends(&self) -> Option<Ends> {
         None
     }
 }
@@ -139,8 +137,8 @@ impl Incoming for Download {
         Self::facts(self).into()
     }
 
-    fn peer_address(&self) -> Option<SocketAddr> {
-        Self::peer_address(self)
+    fn ends(&self) -> Option<Ends> {
+        Self::ends(self)
     }
 }
 

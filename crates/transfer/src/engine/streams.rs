@@ -341,9 +341,9 @@ async fn fetch_all(shared: &Shared, block: &mut ByteRange, attempts: u32) -> Res
             match shared.block_bytes {
                 None => take_in(shared, download, block, false).await,
                 Some(_) => {
-                    let _connected = shared.progress.connected(download.peer_address());
+                    let connected = shared.progress.connected(download.ends(), None);
                     let answer = Answer::to(block, false);
-                    while receive_piece(shared, download.as_mut(), block, answer, &mut hasher).await? {}
+                    while receive_piece(shared, &connected, download.as_mut(), block, answer, &mut hasher).await? {}
                     Ok(())
                 }
             }
@@ -453,12 +453,12 @@ async fn take_in(
     block: &mut ByteRange,
     is_added: bool,
 ) -> Result<()> {
-    let _connected = shared.progress.connected(incoming.peer_address());
+    let connected = shared.progress.connected(incoming.ends(), None);
     let answer = Answer::to(block, is_added);
     loop {
         let start = block.start;
         let mut hasher = shared.sums().range_hasher();
-        let received = receive_piece(shared, incoming.as_mut(), block, answer, &mut hasher).await;
+        let received = receive_piece(shared, &connected, incoming.as_mut(), block, answer, &mut hasher).await;
         let front_bytes = {
             let mut sums = shared.sums();
             sums.add(start, hasher);
@@ -475,6 +475,7 @@ async fn take_in(
 /// whether more comes.
 async fn receive_piece(
     shared: &Shared,
+    progress: &Progress,
     incoming: &mut dyn Incoming,
     block: &mut ByteRange,
     answer: Answer,
@@ -489,7 +490,7 @@ async fn receive_piece(
         }
         write_part(shared.part.as_ref(), batch, block.start).await?;
         block.take_front(length);
-        shared.progress.add_moved(length);
+        progress.add_moved(length);
         if block.is_empty() && block.end < answer.end {
             return Ok(false);
         }

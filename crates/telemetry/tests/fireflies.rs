@@ -1,0 +1,196 @@
+//! Flows in, fireflies out: what a network learns.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use telemetry::{
+    Client, Connection, Fireflies, FireflyLine, FlowFacts, FlowLabel, Hears, Hub, Marking, MarkingRule, Opening, Queue,
+    SharedMarking, Sink, Spoken,
+};
+
+const INTERVAL: Duration = Duration::from_secs(60);
+
+struct Site {
+    hub: Hub,
+    queue: Queue,
+    fireflies: Fireflies,
+    now: SystemTime,
+}
+
+fn site(events_max: usize) -> Site {
+    let sink = Sink {
+        name: "test",
+        events_max,
+        hears: Hears::Flows,
+    };
+    let marking = Marking {
+        rules: vec![MarkingRule {
+            organisation: Some("cms".to_owned()),
+            path: None,
+            label: FlowLabel::from_parts(3, 1).unwrap(),
+        }],
+        excluded: Vec::new(),
+    };
+    let (hub, mut queues) = Hub::new(&[sink], SharedMarking::new(marking));
+    let queue = queues.remove(0);
+    let now = SystemTime::now();
+    Site {
+        hub,
+        queue,
+        fireflies: Fireflies::new("se.example".to_owned(), INTERVAL, now),
+        now,
+    }
+}
+
+fn read(lines: Vec<FireflyLine>) -> Vec<Value> {
+    let json = |line: &FireflyLine| serde_json::from_str(&line.text[line.text.find('{').unwrap()..]).unwrap();
+    lines.iter().map(json).collect()
+}
+
+/// State, source port, destination port and bytes of each.
+fn told(fireflies: &[Value]) -> Vec<(&str, u64, u64, u64)> {
+    let of = |firefly: &'_ Value, part: &str, key: &str| firefly[part][key].as_u64().unwrap();
+    let facts = fireflies.iter().map(|firefly| {
+        let state = firefly["flow-lifecycle"]["state"].as_str().unwrap();
+        let (from, to) = (of(firefly, "flow-id", "src-port"), of(firefly, "flow-id", "dst-port"));
+        (state, from, to, of(firefly, "usage", "sent"))
+    });
+    facts.collect()
+}
+
+impl Site {
+    fn hear(&mut self, after: Duration) -> Vec<Value> {
+        let mut lines = Vec::new();
+        while let Ok(Some(event)) = self.queue.next(Duration::ZERO) {
+            lines.extend(self.fireflies.event(&event, self.now));
+        }
+        self.now += after;
+        lines.extend(self.fireflies.due(self.now));
+        read(lines)
+    }
+
+    fn open(&self, client: Client, is_written: bool, tag: Option<u16>) -> telemetry::Used {
+        let opening = Opening {
+            path: "/f",
+            size_bytes: 10,
+            is_written,
+            tag,
+        };
+        self.hub.open(|| client, &opening)
+    }
+}
+
+fn address(last: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], port))
+}
+
+fn client(organisation: &str) -> Client {
+    Client {
+        spoken: Spoken::Http,
+        peer: address(9, 40000),
+        local: Some(address(1, 443)),
+        user: String::new(),
+        program: String::new(),
+        credential: "token",
+        subject: String::new(),
+        issuer: String::new(),
+        organisation: organisation.to_owned(),
+    }
+}
+
+#[test]
+fn downloads_and_uploads_begin_go_on_and_end_with_the_sender_as_their_source() {
+    let mut site = site(10);
+    let download = site.open(client(""), false, Some(132));
+    let upload = site.open(client("cms"), true, None);
+    download.read(700);
+    upload.written(50);
+    let begun = site.hear(Duration::ZERO);
+    assert_eq!(told(&begun), [("start", 443, 40000, 700), ("start", 40000, 443, 50)]);
+    assert_eq!(
+        begun[0]["context"],
+        serde_json::json!({"experiment-id": 2, "activity-id": 4, "application": "http-get"})
+    );
+    assert_eq!(
+        begun[1]["context"],
+        serde_json::json!({"experiment-id": 3, "activity-id": 1, "application": "http-put"})
+    );
+    drop(upload);
+    download.read(300);
+    let later = site.hear(INTERVAL);
+    assert_eq!(told(&later), [("end", 40000, 443, 50), ("ongoing", 443, 40000, 1000)]);
+    drop(download);
+    assert_eq!(told(&site.hear(Duration::ZERO)), [("end", 443, 40000, 1000)]);
+    assert!(site.hear(INTERVAL).is_empty(), "nothing is told after the end");
+}
+
+#[test]
+fn unmarked_files_make_no_flow() {
+    let mut site = site(10);
+    drop(site.open(client(""), false, None));
+    drop(site.open(client("atlas"), false, Some(64)));
+    drop(site.open(
+        Client {
+            local: None,
+            ..client("cms")
+        },
+        false,
+        None,
+    ));
+    assert!(site.hear(INTERVAL).is_empty());
+}
+
+#[test]
+fn each_connection_of_a_copy_has_its_own_flow() {
+    let mut site = site(10);
+    let facts = FlowFacts {
+        tag: Some(132),
+        organisation: "",
+        path: "/f",
+    };
+    let marked = site.hub.mark(&facts);
+    let begin = |port| {
+        marked.begin(Connection {
+            local: address(1, port),
+            peer: address(8, 1094),
+            is_sent: false,
+            application: "xroot",
+        })
+    };
+    let (one, other) = (begin(5001), begin(5002));
+    one.add(1);
+    other.add(2);
+    drop((one, other));
+    let fireflies = site.hear(Duration::ZERO);
+    let ends = [("end", 1094, 5001, 1), ("end", 1094, 5002, 2)];
+    assert_eq!(told(&fireflies)[2..], ends);
+}
+
+#[test]
+fn an_end_that_was_dropped_is_told_at_the_next_interval_and_a_begin_with_its_end() {
+    let mut site = site(1);
+    let heard = site.open(client("cms"), false, None);
+    assert_eq!(told(&site.hear(Duration::ZERO)), [("start", 443, 40000, 0)]);
+    let unheard = site.open(client("cms"), true, None);
+    drop(heard);
+    // The queue holds the begin of the second; the end of the first was dropped.
+    assert_eq!(site.queue.dropped(), 1);
+    assert_eq!(
+        told(&site.hear(INTERVAL))[1..],
+        [("end", 443, 40000, 0), ("ongoing", 40000, 443, 0)]
+    );
+    let full = site.open(client("cms"), false, None);
+    let dropped = site.open(client("cms"), false, None);
+    site.hear(Duration::ZERO);
+    drop(dropped);
+    let states: Vec<String> = site
+        .hear(Duration::ZERO)
+        .iter()
+        .map(|one| one["flow-lifecycle"]["state"].to_string())
+        .collect();
+    assert_eq!(states, [r#""start""#, r#""end""#]);
+    drop((unheard, full));
+    site.hear(Duration::ZERO);
+    assert_eq!(read(site.fireflies.last(site.now)).len(), 1, "its end was dropped");
+}
