@@ -194,6 +194,7 @@ fn resource(
             stays_at_host: None,
             hosts: None,
             redirects: None,
+            own_name: None,
             account: None,
             signed_for: None,
             trace: Trace::default(),

@@ -3,11 +3,11 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use remote::{Client, CopyOrder, GetOptions, PutOptions, Resource};
+use remote::{Access, Client, CopyOrder, GetOptions, PutOptions, Resource};
 use storage::Hasher;
 use tokio::io::{AsyncRead, ReadBuf};
 use transfer::{Progress, send_from};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 /// The grid's common checksum.
 pub(crate) const ADLER32: &[ChecksumAlgorithm] = &[ChecksumAlgorithm::Adler32];
@@ -92,6 +92,23 @@ fn wrong(file: &Resource, phase: Phase, code: ErrorCode, detail: impl Into<Strin
     Error::new(code, file.side, phase)
         .with_subject(&file.location)
         .with_detail(detail)
+}
+
+/// A file that an instrument makes. Its name is found nowhere else, so a request that changes it
+/// follows redirects to data servers, and to no file that is not ours.
+pub(crate) fn own_file(location: Location, access: &Access, side: Side) -> Resource {
+    let access = Access {
+        own_name: Some(location.file_name().into()),
+        ..access.clone()
+    };
+    Resource { location, access, side }
+}
+
+/// The file that a WebDAV server without third-party copies makes of a push: it takes the path of
+/// the destination for one of its own.
+pub(crate) fn copied_within(source: &Resource, destination: &Resource) -> Resource {
+    let location = source.location.with_path(destination.location.path());
+    own_file(location, &source.access, source.side)
 }
 
 /// Stores the content under a name that is new: what a server leads to is not overwritten.

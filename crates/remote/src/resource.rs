@@ -102,6 +102,10 @@ pub struct Access {
     pub hosts: Option<Arc<AllowedHosts>>,
     /// Judges each place to which a redirect leads, besides the list.
     pub redirects: Option<Arc<dyn JudgeRedirect>>,
+    /// The name of a file that is ours by its name. A change follows a redirect to another server
+    /// only if the last component of the path there contains this name: data servers keep it, and
+    /// no other file has it.
+    pub own_name: Option<Arc<str>>,
     /// Our account at an S3 storage, for URLs of that protocol and no other request.
     pub account: Option<Arc<Account>>,
     /// The object for which the URL was signed, if it was: errors and facts are about this one. The
@@ -141,6 +145,12 @@ impl Access {
         let Some(closed) = &self.stays_at_host else { return true };
         let is_open = from.port() == to.port() || !closed.contains(&to.port());
         is_open && from.host().eq_ignore_ascii_case(to.host())
+    }
+
+    /// Whether a change may follow a redirect: within its server, or to a file with our name.
+    fn may_change(&self, from: &Location, to: &Location) -> bool {
+        let is_ours = |name: &Arc<str>| to.file_name().contains(&**name);
+        from.same_origin(to) || self.own_name.as_ref().is_none_or(is_ours)
     }
 
     /// Whether a redirect over the XRootD protocol takes our credentials along.
@@ -234,6 +244,10 @@ impl Resource {
         if !self.access.may_follow(&self.location, to) {
             let error = self.error(ErrorCode::PeerMisbehaved, Phase::Open);
             return Err(error.with_detail(format!("the redirect leads to another host, {}", to.host())));
+        }
+        if changes && !self.access.may_change(&self.location, to) {
+            let error = self.error(ErrorCode::PeerMisbehaved, Phase::Open);
+            return Err(error.with_detail(format!("the redirect leads to a file that is not ours, {to}")));
         }
         let Some(hosts) = &self.access.hosts else { return Ok(()) };
         hosts
@@ -490,6 +504,38 @@ mod tests {
             assert!(!kept.may_follow(&home, &place(other)), "{other}");
         }
         assert!(access().may_follow(&home, &place("https://b:8443/f")));
+    }
+
+    #[test]
+    fn a_change_of_our_file_follows_a_redirect_to_our_file_only() {
+        let file = |own_name: Option<&str>| Resource {
+            location: place("https://a/d/mark-1"),
+            access: Access {
+                own_name: own_name.map(Arc::from),
+                ..access()
+            },
+            side: Side::Destination,
+        };
+        let ours = file(Some("mark-1"));
+        for node in [
+            "https://b/d/mark-1?cap=x",
+            "http://c:8001/pool/mark-1.7.0",
+            "https://a/other",
+        ] {
+            assert!(ours.check_redirect(&place(node), true).is_ok(), "{node}");
+        }
+        let precious = place("https://b/d/precious");
+        let refused = ours.check_redirect(&precious, true).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::PeerMisbehaved);
+        assert!(
+            refused
+                .detail()
+                .is_some_and(|words| words.contains("https://b/d/precious"))
+        );
+        assert!(ours.check_redirect(&precious, false).is_ok(), "reading");
+        assert!(file(None).check_redirect(&precious, true).is_ok(), "a person's command");
+        // A directory with our name is not our file.
+        assert!(ours.check_redirect(&place("https://b/mark-1/precious"), true).is_err());
     }
 
     #[tokio::test]

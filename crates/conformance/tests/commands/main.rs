@@ -13,6 +13,7 @@ mod habits;
 mod history;
 mod links;
 mod mesh;
+mod mesh_strangers;
 mod overlap;
 mod python;
 mod queue_manual;

@@ -93,12 +93,12 @@ impl Servers {
     }
 }
 
-fn endpoint(name: &str, urls: &[&str], more: &str) -> String {
+pub(crate) fn endpoint(name: &str, urls: &[&str], more: &str) -> String {
     format!("[[endpoint]]\nname = \"{name}\"\nurls = {urls:?}\n{more}\n")
 }
 
 /// The cells that failed, such as `A>B https pull: destination open peer_unsupported`.
-fn failed(results: &Value) -> Vec<String> {
+pub(crate) fn failed(results: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let cells = results["cells"].as_array().expect("cells");
     let mut failed: Vec<String> = cells

@@ -72,11 +72,8 @@ impl Mesh<'_> {
     /// A file of this run as a party of a copy.
     fn file(&self, seat: Seat, what: &str, side: Side) -> Resource {
         let place = self.place(seat);
-        Resource {
-            location: place.location.child(&self.settings.mark.name(what)),
-            access: place.credentials[seat.credential].access.clone(),
-            side,
-        }
+        let access = &place.credentials[seat.credential].access;
+        steps::own_file(place.location.child(&self.settings.mark.name(what)), access, side)
     }
 
     fn seed_name(&self, seat: Seat) -> String {
@@ -280,16 +277,8 @@ impl Attempt<'_, '_> {
     /// that knows no third-party copies may have copied the file to the same path of its own.
     fn untrue(&self, active: Side) -> Error {
         if active == Side::Source {
-            let seat = self.ends.source;
-            let own = Resource {
-                location: self
-                    .mesh
-                    .place(seat)
-                    .location
-                    .child(&self.destination.location.file_name()),
-                ..self.source.clone()
-            };
-            self.mesh.litter.will_make(seat.endpoint, &own);
+            let own = steps::copied_within(self.source, self.destination);
+            self.mesh.litter.will_make(self.ends.source.endpoint, &own);
         }
         let error = Error::new(ErrorCode::PeerMisbehaved, active, Phase::Transfer);
         error.with_detail("it reports success, and the destination has no such file")

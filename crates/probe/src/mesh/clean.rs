@@ -12,6 +12,7 @@ use super::litter::Left;
 use super::mark::Mark;
 use super::step::timed;
 use super::{Mesh, News};
+use crate::steps;
 
 /// Which files of a directory are removed.
 type IsOurs = fn(Mark, &str) -> bool;
@@ -114,11 +115,7 @@ impl Mesh<'_> {
     async fn remove_former(&self, endpoint: usize, place: &Place, name: &str, removed: &AtomicU64) {
         let mut last = None;
         for credential in &place.credentials {
-            let file = Resource {
-                location: place.location.child(name),
-                access: credential.access.clone(),
-                side: Side::Destination,
-            };
+            let file = steps::own_file(place.location.child(name), &credential.access, Side::Destination);
             let limit = self.settings.request_timeout;
             match timed(limit, file.side, &file.location, self.client.delete(&file))
                 .await

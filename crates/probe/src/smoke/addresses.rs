@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use net::names::addresses_of;
-use remote::Access;
+use remote::{Access, Resource};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use super::{At, CONTROL_TIMEOUT, Failure, Kind, Outcome, Smoke, resource, within};
+use super::{At, CONTROL_TIMEOUT, Failure, Kind, Outcome, Smoke, within};
 
 impl Smoke<'_> {
     /// Probes a place at each address of its host. Returns it when at least one answers.
@@ -47,7 +47,11 @@ impl Smoke<'_> {
             macaroon_of: None,
         };
         let client = key.client.pinned(place.host(), address);
-        let directory = resource(place, &Access::default(), Side::Active);
+        let directory = Resource {
+            location: place.clone(),
+            access: Access::default(),
+            side: Side::Active,
+        };
         let started = tokio::time::Instant::now();
         let is_xrootd = place.is_xrootd();
         let asked = within(CONTROL_TIMEOUT, &directory, async {

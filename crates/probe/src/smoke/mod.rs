@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use remote::{Access, Client, Resource};
-use types::{Error, ErrorCode, Location, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result};
 
 use crate::kind::Kind;
 use crate::reproduce::{Context, Trust};
@@ -272,14 +272,5 @@ async fn timed(timeout: Duration, file: &Resource, operation: impl Future<Output
     Timed {
         result,
         took: started.elapsed(),
-    }
-}
-
-/// A file as a party of a transfer.
-fn resource(location: &Location, access: &Access, side: Side) -> Resource {
-    Resource {
-        location: location.clone(),
-        access: access.clone(),
-        side,
     }
 }

@@ -7,10 +7,8 @@ use credentials::{Activities, Activity};
 use remote::{Access, Resource};
 use types::{ChecksumAlgorithm, Error, ErrorCode, Location, Side};
 
-use super::{
-    At, CONTROL_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, Timed, resource, timed, within,
-};
-use crate::steps::{self, ADLER32, ADLER32_OR_MD5};
+use super::{At, CONTROL_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, Timed, timed, within};
+use crate::steps::{self, ADLER32, ADLER32_OR_MD5, own_file};
 
 /// For how long macaroons are asked for: the smoke test's half an hour.
 pub(super) const MACAROON_S: u64 = 1800;
@@ -118,7 +116,7 @@ impl Smoke<'_> {
             address,
             macaroon_of: None,
         };
-        let target = resource(file, &key.access, Side::Active);
+        let target = own_file(file.clone(), &key.access, Side::Active);
         let started = tokio::time::Instant::now();
         let asked = client.request_macaroon(&target, activities, MACAROON_S);
         let (outcome, macaroon) = match within(CONTROL_TIMEOUT, &target, asked).await {
@@ -145,7 +143,7 @@ impl Smoke<'_> {
 
     /// Upload, download, checksums, delete.
     async fn series(&self, key: &Credential, file: &Location, at: At<'_>) {
-        let target = resource(file, &key.access, Side::Active);
+        let target = own_file(file.clone(), &key.access, Side::Active);
         if !self.upload(key, &target, at).await {
             return;
         }
@@ -174,7 +172,7 @@ impl Smoke<'_> {
         let Some(access) = in_lower_case(&key.access) else {
             return;
         };
-        let asked = resource(&target.location, &access, Side::Active);
+        let asked = own_file(target.location.clone(), &access, Side::Active);
         let lines = self.context(at).download(&target.location);
         let lines = lines
             .into_iter()

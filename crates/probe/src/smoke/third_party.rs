@@ -10,10 +10,9 @@ use types::{Location, Side};
 
 use super::series::{in_lower_case, writing};
 use super::{
-    At, Blame, CONTROL_TIMEOUT, COPY_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, resource, timed,
-    within,
+    At, Blame, CONTROL_TIMEOUT, COPY_TIMEOUT, Credential, DATA_TIMEOUT, Failure, Kind, Outcome, Smoke, timed, within,
 };
-use crate::steps;
+use crate::steps::{self, own_file};
 
 /// A copy to be made.
 struct Wanted<'a> {
@@ -96,7 +95,7 @@ impl Smoke<'_> {
     async fn seed(&self, target: &Location) -> Option<Seed> {
         let key = self.best()?.clone();
         let location = target.child(&self.file_name("seed"));
-        let file = resource(&location, &key.access, Side::Source);
+        let file = own_file(location.clone(), &key.access, Side::Source);
         let at = At {
             kind: key.kind,
             address: None,
@@ -136,9 +135,13 @@ impl Smoke<'_> {
     }
 
     async fn pull_public(&self, key: &Credential, file: &Location, source: &Location, at: At<'_>) {
-        let own = resource(file, &key.access, Side::Destination);
+        let own = own_file(file.clone(), &key.access, Side::Destination);
         let nothing = Access::default();
-        let public = resource(source, &nothing, Side::Source);
+        let public = Resource {
+            location: source.clone(),
+            access: nothing.clone(),
+            side: Side::Source,
+        };
         let size = within(CONTROL_TIMEOUT, &public, key.client.head(&public, &[])).await;
         let wanted = Wanted {
             name: "pull from a public source",
@@ -153,7 +156,7 @@ impl Smoke<'_> {
     }
 
     async fn pull_guarded(&self, key: &Credential, file: &Location, seed: &Seed, at: At<'_>) {
-        let own = resource(file, &key.access, Side::Destination);
+        let own = own_file(file.clone(), &key.access, Side::Destination);
         let wanted = Wanted {
             name: "pull with a credential for the source",
             own: &own,
@@ -179,7 +182,7 @@ impl Smoke<'_> {
 
     async fn push(&self, key: &Credential, file: &Location, target: &Location, at: At<'_>) {
         let Some(best) = self.best().cloned() else { return };
-        let own = resource(file, &key.access, Side::Source);
+        let own = own_file(file.clone(), &key.access, Side::Source);
         if !self.upload(key, &own, at).await {
             return;
         }
@@ -223,7 +226,7 @@ impl Smoke<'_> {
         let best = self.best().unwrap_or(key);
         let (target_key, target) = match wanted.direction {
             Direction::Pull => (key, wanted.own.clone()),
-            Direction::Push => (best, resource(wanted.peer, &best.access, Side::Destination)),
+            Direction::Push => (best, own_file(wanted.peer.clone(), &best.access, Side::Destination)),
         };
         self.will_make(target_key, &target);
         let copied = timed(COPY_TIMEOUT, wanted.own, self.copy(key, best, wanted, &target)).await;
@@ -233,6 +236,9 @@ impl Smoke<'_> {
                 Outcome::Passed
             }
             Err(error) => {
+                if wanted.direction == Direction::Push && wanted.own.location.is_http() {
+                    self.will_make(key, &steps::copied_within(wanted.own, &target));
+                }
                 let (header, third_party) = match wanted.direction {
                     Direction::Pull => ("Source", Side::Source),
                     Direction::Push => ("Destination", Side::Destination),
@@ -285,7 +291,7 @@ impl Smoke<'_> {
             return;
         };
         let side = wanted.direction.peer_side();
-        let asked = resource(wanted.peer, wanted.peer_access, side);
+        let asked = own_file(wanted.peer.clone(), wanted.peer_access, side);
         let refused = match wanted.direction {
             Direction::Pull => {
                 let read = steps::download(&best.client, &asked, &self.content);
@@ -296,7 +302,7 @@ impl Smoke<'_> {
                 let sent = steps::upload(&best.client, &asked, &self.content);
                 let sent = timed(DATA_TIMEOUT, &asked, sent).await.result;
                 if sent.is_ok() {
-                    let own = resource(wanted.peer, &best.access, side);
+                    let own = own_file(wanted.peer.clone(), &best.access, side);
                     self.remove_quietly(best, &own).await;
                 }
                 sent.is_err()

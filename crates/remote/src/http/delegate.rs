@@ -23,7 +23,10 @@ impl Client {
     pub(super) async fn delegate(&self, file: &Resource, place: &str) -> Result<()> {
         let identity = file.access.identity.clone();
         let identity = identity.ok_or_else(|| file.error(ErrorCode::PeerDenied, Phase::Authenticate))?;
-        let mut service = file.redirected(place, true)?;
+        // The service is no file of ours.
+        let mut door = file.clone();
+        door.access.own_name = None;
+        let mut service = door.redirected(place, true)?;
         service.access.bearer = None;
         if !service.location.is_encrypted() {
             let error = file.error(ErrorCode::PeerMisbehaved, Phase::Authenticate);

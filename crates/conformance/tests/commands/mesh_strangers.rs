@@ -1,0 +1,168 @@
+//! `crossload mesh` removes its own files and no others, and names the endpoint that lies.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use conformance::{Lab, Reply, Run, Scripted, background, last_json, run, until, visible};
+use serde_json::Value;
+use testkit::{Crossload, Direction, Fault, Nginx, NginxOptions, Relay, available};
+
+use super::mesh::{endpoint, failed};
+
+/// Time for what a busy machine does slowly.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Our server, and a directory of it for each endpoint.
+struct Server {
+    lab: Lab,
+    ours: Crossload,
+}
+
+impl Server {
+    fn start(test: &str) -> Option<Self> {
+        let lab = available(test, Lab::new("strangers"))?;
+        let ours = available(test, lab.crossload(lab.options("ours")))?;
+        Some(Self { lab, ours })
+    }
+
+    /// A new directory, and its URL in clear text behind a relay with a fault.
+    fn relayed(&self, directory: &str, fault: Fault, connections: usize) -> Relayed {
+        let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, self.ours.port()))).expect("a relay");
+        relay.set_fault(fault, connections);
+        Relayed {
+            url: format!("http://127.0.0.1:{}/data/{directory}", relay.port()),
+            path: self.plain(directory).path,
+            relay,
+        }
+    }
+
+    /// A new directory, and its URL in clear text.
+    fn plain(&self, directory: &str) -> Plain {
+        let path = self.ours.data().join(directory);
+        fs::create_dir_all(&path).expect("a directory");
+        let url = self.ours.clear_url(&format!("/data/{directory}"));
+        Plain { url, path }
+    }
+
+    fn file(&self, modes: &str, endpoints: &[String]) -> PathBuf {
+        let mesh = format!("[mesh]\ntitle = \"strangers\"\nsize = \"300KB\"\nmodes = [\"{modes}\"]\n");
+        self.lab.file([&[mesh], endpoints].concat().concat().as_bytes())
+    }
+
+    fn mesh(&self, file: &Path) -> Command {
+        let arguments = self
+            .lab
+            .client_arguments("mesh", &[file.to_str().expect("plain"), "--json"]);
+        self.lab.client(arguments).expect("the client is built")
+    }
+}
+
+struct Plain {
+    url: String,
+    path: PathBuf,
+}
+
+struct Relayed {
+    relay: Relay,
+    url: String,
+    path: PathBuf,
+}
+
+/// The words of the failed cells.
+fn words(results: &Value) -> String {
+    let cells = results["cells"].as_array().expect("cells").iter();
+    let says = cells.filter_map(|cell| cell["outcome"]["says"].as_str());
+    says.collect::<Vec<_>>().join("\n")
+}
+
+/// A fault lives as long as the test.
+fn forever(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+const SOURCE: &str = "roles = [\"source\", \"passive\"]";
+const DESTINATION: &str = "roles = [\"destination\", \"passive\"]";
+
+#[test]
+fn a_removal_does_not_follow_a_redirect_to_a_file_of_others() {
+    let test = "a_removal_does_not_follow_a_redirect_to_a_file_of_others";
+    let Some(server) = Server::start(test) else { return };
+    let precious = server.ours.data().join("precious");
+    fs::write(&precious, b"precious").expect("a file");
+    let there = format!("http://127.0.0.1:{}/data/precious", server.ours.port());
+    let redirect = format!("HTTP/1.1 307 Elsewhere\r\nLocation: {there}\r\nContent-Length: 0\r\n\r\n");
+    let leading = server.relayed("leading", Fault::AnswerAt("DELETE", forever(redirect)), usize::MAX);
+    let source = server.plain("source");
+    let file = server.file(
+        "streamed",
+        &[
+            endpoint("SOURCE", &[&source.url], SOURCE),
+            endpoint("LEADING", &[&leading.url], DESTINATION),
+        ],
+    );
+    let run = run(&server.mesh(&file)).failed_with(1);
+    assert_eq!(
+        fs::read(&precious).expect("it is still there"),
+        b"precious",
+        "{}",
+        run.said()
+    );
+    let results = last_json(&run);
+    assert_eq!(
+        failed(&results),
+        ["SOURCE>LEADING http streamed: destination cleanup peer_misbehaved"]
+    );
+    assert!(words(&results).contains(&there), "{results:#}");
+    assert_eq!(visible(&source.path), Vec::<String>::new());
+    // What could not be removed is named.
+    let left = visible(&leading.path);
+    assert!(
+        left.len() == 1 && run.stderr.contains(&left[0]),
+        "{left:?}\n{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_server_that_copies_a_push_within_itself_keeps_nothing_of_it() {
+    let test = "a_server_that_copies_a_push_within_itself_keeps_nothing_of_it";
+    let Some(server) = Server::start(test) else { return };
+    let nginx = Nginx::start(&NginxOptions {
+        name: "nginx".to_owned(),
+        directory: server.lab.fresh("nginx"),
+        data: server.lab.fresh("nginx-root").join("data"),
+        certificate: server.lab.host().clone(),
+    });
+    let Some(nginx) = available(test, nginx) else { return };
+    // The source has another directory than the destination, and one of the same name besides.
+    for directory in ["mine", "theirs"] {
+        let made = nginx.data().join(directory);
+        fs::create_dir_all(&made).expect("a directory");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        fs::set_permissions(&made, open).expect("its permissions");
+    }
+    fs::create_dir_all(server.ours.data().join("theirs")).expect("a directory");
+    let endpoints = [
+        endpoint("NGINX", &[&nginx.url("/data/mine")], "roles = [\"source\", \"active\"]"),
+        endpoint("OURS", &[&server.ours.url("/data/theirs")], DESTINATION),
+    ];
+    let run = run(&server.mesh(&server.file("push", &endpoints))).failed_with(1);
+    assert_eq!(
+        failed(&last_json(&run)),
+        ["NGINX>OURS https push: source transfer peer_misbehaved"],
+        "{}",
+        run.said()
+    );
+    for directory in ["mine", "theirs"] {
+        assert_eq!(
+            visible(&nginx.data().join(directory)),
+            Vec::<String>::new(),
+            "{directory}"
+        );
+    }
+}
+
