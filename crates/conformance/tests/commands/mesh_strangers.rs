@@ -166,3 +166,42 @@ fn a_server_that_copies_a_push_within_itself_keeps_nothing_of_it() {
     }
 }
 
+#[test]
+fn runs_with_different_state_directories_leave_each_others_files() {
+    let test = "runs_with_different_state_directories_leave_each_others_files";
+    let Some(server) = Server::start(test) else { return };
+    let source = server.plain("source");
+    // The first run waits for it, and the second one leaves it out.
+    let slow = server.relayed("slow", Fault::StallAfter(Direction::ToClient, 0), usize::MAX);
+    let fast = server.plain("fast");
+    let endpoints = [
+        endpoint("SOURCE", &[&source.url], SOURCE),
+        endpoint("SLOW", &[&slow.url], DESTINATION),
+        endpoint("FAST", &[&fast.url], DESTINATION),
+    ];
+    let file = server.file("streamed", &endpoints);
+    let with_state = |name: &str| {
+        let mut command = server.mesh(&file);
+        command.env("XDG_STATE_HOME", server.lab.scratch().path().join(name));
+        command
+    };
+    let mut first = background(&mut with_state("one"), server.lab.scratch()).expect("it starts");
+    until("a file is stored", PATIENCE, || visible(&source.path).len() == 1);
+    let seeds = visible(&source.path);
+    let second: Run = run(with_state("other").args(["--only", "FAST"])).succeeded();
+    assert!(!second.stderr.contains("an interrupted run left"), "{}", second.said());
+    assert_eq!(visible(&source.path), seeds, "{}", second.said());
+    // Those with the same one do not run together.
+    let third = run(&with_state("one")).failed_with(22);
+    assert!(
+        third.stderr.contains("another process runs the mesh"),
+        "{}",
+        third.said()
+    );
+    slow.relay.heal();
+    let status = first.interrupt().expect("it ends");
+    assert_eq!(status.code(), Some(4), "{}", first.stderr());
+    for path in [&source.path, &slow.path, &fast.path] {
+        assert_eq!(visible(path), Vec::<String>::new());
+    }
+}

@@ -7,8 +7,8 @@ const PREFIX: &str = "crossload-mesh-";
 /// A run of a mesh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Which mesh: on which machine, for which user and with which file of endpoints. Only one of
-    /// its runs may be under way at a time.
+    /// Which mesh: with which state directory and file of endpoints, and for which user. Only one
+    /// of its runs may be under way at a time.
     pub mesh: u64,
     /// Begin of the run, in milliseconds since 1970.
     pub started_ms: u64,
