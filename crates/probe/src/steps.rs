@@ -169,8 +169,8 @@ async fn read(
     }
 }
 
-/// Asks for the checksum in any of some algorithms, with the file or alone. The answer must have a
-/// right one.
+/// Asks for the checksum in any of some algorithms, with the file or alone. The answer must have
+/// one, and all that it has must be right.
 pub(crate) async fn digest(
     client: &Client,
     file: &Resource,
@@ -182,22 +182,25 @@ pub(crate) async fn digest(
         true => read(client, file, content, wanted).await?,
         false => client.head(file, wanted).await?.checksums,
     };
-    let told = told.into_iter().find(|told| wanted.contains(&told.algorithm()));
-    let Some(told) = told else {
+    let told: Vec<Checksum> = told
+        .into_iter()
+        .filter(|sum| wanted.contains(&sum.algorithm()))
+        .collect();
+    if told.is_empty() {
         return Err(wrong(
             file,
             Phase::Checksum,
             ErrorCode::ChecksumUnavailable,
-            "the answer tells none of the checksums that were asked for",
+            "the answer has none of the checksums that were asked for",
         ));
-    };
-    match content.sums.contains(&told) {
-        true => Ok(()),
-        false => Err(wrong(
+    }
+    match told.iter().find(|sum| !content.sums.contains(sum)) {
+        None => Ok(()),
+        Some(sum) => Err(wrong(
             file,
             Phase::Checksum,
             ErrorCode::ChecksumMismatch,
-            format!("the server answered {told}, which is not that of the file"),
+            format!("the server answered {sum}, which is not that of the file"),
         )),
     }
 }
@@ -231,8 +234,18 @@ pub(crate) async fn delete(client: &Client, file: &Resource) -> Result<()> {
             ErrorCode::PeerMisbehaved,
             "the file is still there after it was deleted",
         )),
-        // Whatever else is answered, looking may need other rights than deleting.
-        Err(_) => Ok(()),
+        Err(error) if is_gone(file, &error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether an answer says that a file is gone which we could read before. Without the right to
+/// list, S3 answers 403 for an object that is not there.
+fn is_gone(file: &Resource, error: &Error) -> bool {
+    match error.code() {
+        ErrorCode::PeerNotFound => true,
+        ErrorCode::PeerForbidden => file.location.is_s3(),
+        _ => false,
     }
 }
 

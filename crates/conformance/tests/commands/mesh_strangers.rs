@@ -128,6 +128,68 @@ fn a_removal_does_not_follow_a_redirect_to_a_file_of_others() {
 }
 
 #[test]
+fn a_file_counts_as_removed_only_if_it_is_not_found_then() {
+    let test = "a_file_counts_as_removed_only_if_it_is_not_found_then";
+    let Some(server) = Server::start(test) else { return };
+    // It has what was stored, says that it removed it, and refuses to be asked then.
+    let (is_stored, is_removed) = (AtomicBool::new(false), AtomicBool::new(false));
+    let keeping = Scripted::start(move |seen| {
+        let content = vec![0; 300_000];
+        match seen.method.as_str() {
+            "PUT" => {
+                is_stored.store(true, Ordering::SeqCst);
+                Reply::whole(seen, "201 Created", &[], b"")
+            }
+            "DELETE" => {
+                is_removed.store(true, Ordering::SeqCst);
+                Reply::whole(seen, "200 OK", &[], b"")
+            }
+            "HEAD" if is_removed.load(Ordering::SeqCst) => Reply::whole(seen, "403 Forbidden", &[], b""),
+            "HEAD" if is_stored.load(Ordering::SeqCst) => Reply::whole(seen, "200 OK", &[], &content),
+            "HEAD" => Reply::whole(seen, "404 Not Found", &[], b""),
+            _ => Reply::whole(seen, "405 Method Not Allowed", &[], b""),
+        }
+    });
+    let source = server.plain("source");
+    let endpoints = [
+        endpoint("SOURCE", &[&source.url], SOURCE),
+        endpoint(
+            "KEEPING",
+            &[&keeping.url("/data")],
+            &format!("{DESTINATION}\nchecksums = false"),
+        ),
+    ];
+    let run = run(&server.mesh(&server.file("streamed", &endpoints))).failed_with(1);
+    assert_eq!(
+        failed(&last_json(&run)),
+        ["SOURCE>KEEPING http streamed: destination cleanup peer_forbidden"],
+        "{}",
+        run.said()
+    );
+}
+
+#[test]
+fn a_source_that_sends_something_else_is_the_one_at_fault() {
+    let test = "a_source_that_sends_something_else_is_the_one_at_fault";
+    let Some(server) = Server::start(test) else { return };
+    // Only the content of the file is that long.
+    let lying = server.relayed("lying", Fault::FlipBitAfter(Direction::ToClient, 50_000), usize::MAX);
+    let destination = server.plain("destination");
+    let endpoints = [
+        endpoint("LYING", &[&lying.url], SOURCE),
+        endpoint("DESTINATION", &[&destination.url], DESTINATION),
+    ];
+    let run = run(&server.mesh(&server.file("streamed", &endpoints))).failed_with(1);
+    let results = last_json(&run);
+    assert_eq!(
+        failed(&results),
+        ["LYING>DESTINATION http streamed: source transfer peer_misbehaved"],
+        "{results:#}"
+    );
+    assert_eq!(visible(&destination.path), Vec::<String>::new());
+}
+
+#[test]
 fn a_server_that_copies_a_push_within_itself_keeps_nothing_of_it() {
     let test = "a_server_that_copies_a_push_within_itself_keeps_nothing_of_it";
     let Some(server) = Server::start(test) else { return };

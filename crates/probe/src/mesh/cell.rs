@@ -178,7 +178,25 @@ impl Attempt<'_, '_> {
     }
 
     fn failure(&self, step: StepName, error: &Error, note: Option<&str>) -> Failure {
-        failure(error, note, self.reproduction.lines(step))
+        let is_of_source = step != StepName::Seed && error.side() == Side::Source && differs(error);
+        let lines = match is_of_source {
+            true => self.reproduction.source_lines(),
+            false => self.reproduction.lines(step),
+        };
+        failure(error, note, lines)
+    }
+
+    /// The destination has not what the source was given: reads the source, which may have sent
+    /// something else.
+    async fn examined<T>(&self, result: Result<T>) -> Result<T> {
+        let error = match result {
+            Err(error) if is_difference(&error) => error,
+            other => return other,
+        };
+        let (mesh, file) = (self.mesh, self.source);
+        let reading = steps::download(&mesh.client, file, &mesh.content);
+        let read = timed(mesh.settings.upload_timeout, Side::Source, &file.location, reading).await;
+        Err(read.result.err().filter(differs).unwrap_or(error))
     }
 
     /// Notes a step with its failure, if it failed. The first failure is that of the cell.
@@ -263,6 +281,7 @@ impl Attempt<'_, '_> {
         };
         let Timed { result, took } = timed(mesh.settings.copy_timeout, side, &self.destination.location, copying).await;
         let note = notes.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let result = self.examined(result).await;
         let error = result.err().map(|error| match is_untrue(self.mode, &error, &progress) {
             true => self.untrue(side),
             false => error,
@@ -290,7 +309,9 @@ impl Attempt<'_, '_> {
         let (file, limit) = (self.destination, mesh.settings.request_timeout);
         let asking = steps::size(&mesh.client, file, mesh.content.size_bytes());
         let size = timed(limit, Side::Destination, &file.location, asking).await;
-        self.note(StepName::Size, size.took, size.result);
+        let is_right_size = size.result.is_ok();
+        let result = self.examined(size.result).await;
+        self.note(StepName::Size, size.took, result);
         if !mesh.settings.checksums {
             return;
         }
@@ -304,7 +325,11 @@ impl Attempt<'_, '_> {
         };
         let asking = steps::digest(&mesh.client, file, &mesh.content, wanted, false);
         let sum = timed(limit, Side::Destination, &file.location, asking).await;
-        self.note(StepName::Checksum, sum.took, sum.result);
+        let result = match is_right_size {
+            true => self.examined(sum.result).await,
+            false => sum.result,
+        };
+        self.note(StepName::Checksum, sum.took, result);
     }
 
     fn skip(&mut self, step: StepName, why: String) {
@@ -326,6 +351,16 @@ impl Attempt<'_, '_> {
         let removed = removed.map_err(|error| error.in_phase(Phase::Cleanup));
         self.note(StepName::Remove, started.elapsed(), removed);
     }
+}
+
+/// Whether a destination has something else than the source was given.
+fn is_difference(error: &Error) -> bool {
+    matches!(error.code(), ErrorCode::PeerSizeDiffers | ErrorCode::ChecksumMismatch)
+}
+
+/// Whether what was read is not what was stored.
+fn differs(error: &Error) -> bool {
+    (error.code(), error.phase()) == (ErrorCode::PeerMisbehaved, Phase::Transfer)
 }
 
 /// Whether a copy failed only because the destination does not have what the active server says it

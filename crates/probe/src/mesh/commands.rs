@@ -53,6 +53,19 @@ impl Reproduction<'_> {
         lines
     }
 
+    /// The lines for a source that does not send what it was given.
+    pub(super) fn source_lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        self.credential(&mut lines, self.source);
+        lines.push(self.upload(self.source));
+        lines.push(format!(
+            "crossload copy {} - | cmp - {ANY_FILE}",
+            quoted(&self.source.file.to_wire())
+        ));
+        lines.push(self.remove(self.source));
+        lines
+    }
+
     /// The line that makes the credential of an end known to those below.
     fn credential(&self, lines: &mut Vec<String>, end: End<'_>) {
         let Some(file) = end.credential.file.as_deref().map(quoted) else {
