@@ -7,8 +7,8 @@ use conformance::{JsonLines, Lab, Run, json_lines, run};
 use serde_json::{Value, json};
 use testkit::available;
 
-/// 2026-11-01.
-const BEGIN_MS: u64 = 1_793_491_200_000;
+/// 2024-11-01: in the past on any machine.
+const BEGIN_MS: u64 = 1_730_419_200_000;
 const HOUR_MS: u64 = 3_600_000;
 
 /// A run of a mesh of four endpoints, in which all copies from `b` fail from the tenth hour on.
@@ -47,7 +47,7 @@ fn mesh(hour: u64) -> Value {
 fn reports(report: &Value) -> Vec<Value> {
     let of_day = |day: u64| {
         let mut report = report.clone();
-        report["started"] = format!("2026-11-{:02}T00:00:00Z", day + 1).into();
+        report["started"] = format!("2024-11-{:02}T00:00:00Z", day + 1).into();
         let tables = report["tables"].as_array_mut().expect("tables");
         for row in tables
             .iter_mut()
@@ -97,6 +97,7 @@ pub(crate) fn lines(lab: &Lab, report: &Value, all: &mut JsonLines) {
     add("history_show", "show", &["--instrument", "bench"], 0);
     add("history_compare", "compare", &["--instrument", "bench"], 0);
     add("history_compare", "compare", &["31", "43"], 1);
+    add("history_remove", "remove", &["2"], 0);
     let changed = add("history_check", "check", &["--instrument", "bench"], 1);
     let rate = changed
         .iter()
@@ -127,16 +128,16 @@ fn a_history_says_who_fails_since_when() {
     assert_eq!(mode & 0o777, 0o600);
     // Some are kept already.
     let again = of("import", &files[5..]).succeeded().text();
-    assert!(again.contains("run 6, mesh of 2026-11-01 05:00 UTC"), "{again}");
+    assert!(again.contains("run 6, mesh of 2024-11-01 05:00 UTC"), "{again}");
     let listed = of("list", &["--count", "50"]).succeeded().text();
     assert_eq!(listed.lines().count(), 41, "{listed}");
     let shown = of("show", &[]).succeeded().text();
     let sentence = "b fails as a source for everyone (3 of 3 copies): peer_truncated in transfer, \
-                    since 2026-11-01 10:00 UTC in 30 runs; last good 2026-11-01 09:00 UTC";
+                    since 2024-11-01 10:00 UTC in 30 runs; last good 2024-11-01 09:00 UTC";
     assert!(shown.contains(sentence), "{shown}");
-    assert!(shown.contains("problematic  2026-11-01 11:00 UTC"), "{shown}");
+    assert!(shown.contains("problematic  2024-11-01 11:00 UTC"), "{shown}");
     let checked = of("check", &[]).failed_with(1).text();
-    let worse = "mesh, testbed: worse since 2026-11-01 10:00 UTC: failures of b as a source: 0.000 → 100 %\n";
+    let worse = "mesh, testbed: worse since 2024-11-01 10:00 UTC: failures of b as a source: 0.000 → 100 %\n";
     assert_eq!(checked, worse);
     let compared = of("compare", &["10", "11"]).failed_with(1).text();
     assert!(
@@ -146,6 +147,7 @@ fn a_history_says_who_fails_since_when() {
     let exported: Value = serde_json::from_str(&of("export", &["12"]).succeeded().text()).expect("JSON");
     assert_eq!(exported, documents[11]);
     of("show", &["99"]).failed_with(2);
+    several_at_once(&lab, &file, &documents);
     let broken = lab.file(b"{\"instrument\": \"moon\"}");
     let refused = of("import", &[broken.to_str().expect("plain")]).failed_with(22);
     assert!(
@@ -155,4 +157,63 @@ fn a_history_says_who_fails_since_when() {
     );
     let damaged = lab.file(&[b'x'; 4096]);
     history(&lab, "list", &[], &damaged).failed_with(22);
+}
+
+/// Runs leave and enter a history several at a time, and can be removed.
+fn several_at_once(lab: &Lab, file: &Path, documents: &[Value]) {
+    let exported = history(lab, "export", &["3", "1"], file).succeeded();
+    assert_eq!(json_lines(&exported), [documents[2].clone(), documents[0].clone()]);
+    let newest = history(lab, "export", &["--count", "2"], file).succeeded();
+    assert_eq!(json_lines(&newest), documents[38..]);
+    let both = lab.file(&newest.stdout);
+    let other = lab.fresh("other.sqlite");
+    history(lab, "import", &[both.to_str().expect("plain")], &other).succeeded();
+    let removed = history(lab, "remove", &["1"], &other).succeeded();
+    assert_eq!(removed.text(), "run 1 removed\n");
+    let rest = history(lab, "export", &["--count", "9"], &other).succeeded();
+    assert_eq!(json_lines(&rest), documents[39..]);
+    history(lab, "remove", &["2", "1"], &other).failed_with(2);
+    assert_eq!(
+        json_lines(&history(lab, "list", &["--json"], &other).succeeded()).len(),
+        1
+    );
+}
+
+#[test]
+fn a_run_of_a_wrong_clock_and_a_database_of_another_program_are_refused() {
+    let test = "a_run_of_a_wrong_clock_and_a_database_of_another_program_are_refused";
+    let Some(lab) = available(test, Lab::new("history-refused")) else {
+        return;
+    };
+    let file = lab.fresh("history.sqlite");
+    let mut wrong = mesh(0);
+    // In the year 2100.
+    wrong["started_ms"] = json!(4_102_444_800_000_u64);
+    let names = files(&lab, &[mesh(1), wrong]);
+    let refused = history(&lab, "import", &[names[1].as_str()], &file).failed_with(22);
+    assert!(
+        refused.stderr.contains("the run begins in the future, at 2100-01-01"),
+        "{}",
+        refused.said()
+    );
+    history(&lab, "import", &[names[0].as_str()], &file).succeeded();
+    assert_eq!(history(&lab, "remove", &["--future"], &file).succeeded().text(), "");
+    // SQLite's own program writes another one.
+    let foreign = lab.fresh("foreign.sqlite");
+    let script =
+        "import sqlite3,sys; sqlite3.connect(sys.argv[1]).executescript('create table t (a); pragma user_version=1')";
+    let mut python = lab.command("python3").expect("python3");
+    python.args(["-c", script]).arg(&foreign);
+    run(&python).succeeded();
+    let before = std::fs::read(&foreign).expect("a database");
+    for command in ["list", "show", "check"] {
+        let refused = history(&lab, command, &[], &foreign).failed_with(22);
+        assert!(
+            refused.stderr.contains("a database of another program"),
+            "{}",
+            refused.said()
+        );
+    }
+    history(&lab, "import", &[names[0].as_str()], &foreign).failed_with(22);
+    assert_eq!(std::fs::read(&foreign).expect("a database"), before);
 }

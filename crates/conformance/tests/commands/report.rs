@@ -61,13 +61,18 @@ fn a_run_has_every_form() {
     );
     // The same faults two hours before: the history knows since when they last.
     let history = plain(&lab.fresh("history").with_extension("sqlite"));
-    let mut before = sample.clone();
-    before["started_ms"] = json!(sample["started_ms"].as_u64().expect("a time") - 2 * 3_600_000);
-    report(&lab, &[&kept(&lab, &before), "--history", &history]).failed_with(1);
-    let since = report(&lab, &[&file, "--history", &history, "--html", &html])
+    let begun = |hours_ago: u64| {
+        // In the past on any machine.
+        let begin_ms = sample["started_ms"].as_u64().expect("a time") - 1_095 * 86_400_000;
+        let mut run = sample.clone();
+        run["started_ms"] = json!(begin_ms - hours_ago * 3_600_000);
+        kept(&lab, &run)
+    };
+    report(&lab, &[&begun(2), "--history", &history]).failed_with(1);
+    let since = report(&lab, &[&begun(0), "--history", &history, "--html", &html])
         .failed_with(1)
         .text();
-    let words = "(36 of 36 copies): no_space in open, since 2026-11-29 10:00 UTC in 2 runs; no good run is known\n";
+    let words = "(36 of 36 copies): no_space in open, since 2023-11-30 10:00 UTC in 2 runs; no good run is known\n";
     assert!(
         since.contains(words) && read(&html).contains(words.trim_end()),
         "{since}"
@@ -107,7 +112,9 @@ fn problems_that_the_run_before_lacks_are_new() {
     let Some(lab) = available(test, Lab::new("report-new")) else {
         return;
     };
-    let run = sample();
+    let mut run = sample();
+    // In the past on any machine.
+    run["started_ms"] = json!(run["started_ms"].as_u64().expect("a time") - 1_095 * 86_400_000);
     let mut before = run.clone();
     before["started_ms"] = json!(run["started_ms"].as_u64().expect("a time") - 3_600_000);
     for cell in before["cells"].as_array_mut().expect("cells") {

@@ -387,6 +387,13 @@ Examples:
   # What has become worse; from cron, which mails what is printed
   crossload history check --quiet
 
+  # Take the last ten runs of a mesh to another history
+  crossload history export --instrument mesh --count 10 > runs.json
+  crossload history import --history other.sqlite runs.json
+
+  # Remove the runs of a machine whose clock was wrong
+  crossload history remove --future
+
 The file is crossload/history.sqlite in XDG_STATE_HOME, or in ~/.local/state. Exit code of check \
 and compare: 0 nothing is worse, 1 something is.";
 

@@ -17,18 +17,20 @@ pub(crate) enum HistoryAction {
     /// Without runs: the newest one and the one before it with the same title. Exit code: 0 nothing
     /// is worse, 1 something fails that did not.
     Compare(HistoryCompareOptions),
-    /// Print a run as JSON
+    /// Print runs as JSON, one per line
     Export(HistoryExportOptions),
     /// Keep runs that are in files
     ///
-    /// Runs of smoke, mesh and stress as JSON, and reports that bench --json wrote. What is kept
-    /// already changes nothing.
+    /// Runs of smoke, mesh and stress as JSON, and reports that bench --json wrote; a file may have
+    /// several. What is kept already changes nothing.
     Import(HistoryImportOptions),
     /// Print what has become worse or better, since when and by how much
     ///
     /// Compares the last runs of each title with those before: figures of bench, failures of
     /// endpoints and links, times of copies. Exit code: 0 nothing is worse, 1 something is.
     Check(HistoryCheckOptions),
+    /// Remove runs, such as those of a machine with a wrong clock
+    Remove(HistoryRemoveOptions),
 }
 
 impl HistoryAction {
@@ -41,6 +43,7 @@ impl HistoryAction {
             Self::Export(_) => "history export",
             Self::Import(_) => "history import",
             Self::Check(_) => "history check",
+            Self::Remove(_) => "history remove",
         }
     }
 }
@@ -62,7 +65,7 @@ pub(crate) struct HistoryFile {
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct HistoryFilter {
     /// Only runs of this instrument: smoke, mesh, stress or bench
-    #[arg(long, value_name = "NAME", value_parser = instrument)]
+    #[arg(long, value_name = "NAME", value_parser = Instrument::from_name)]
     pub(crate) instrument: Option<Instrument>,
     /// Only runs with this title
     #[arg(long, value_name = "TEXT")]
@@ -111,9 +114,12 @@ pub(crate) struct HistoryCompareOptions {
 /// Options of `history export`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistoryExportOptions {
-    /// Number of the run [default: the newest]
+    /// Numbers of the runs [default: the newest]
     #[arg(value_name = "RUN")]
-    pub(crate) run: Option<RunId>,
+    pub(crate) runs: Vec<RunId>,
+    /// The newest runs, so many, instead of the numbers; oldest first
+    #[arg(short = 'n', long = "count", value_name = "N", conflicts_with = "runs")]
+    pub(crate) count: Option<u64>,
     #[command(flatten)]
     pub(crate) filter: HistoryFilter,
     /// File of the history
@@ -145,7 +151,15 @@ pub(crate) struct HistoryCheckOptions {
     pub(crate) file: HistoryFile,
 }
 
-fn instrument(text: &str) -> Result<Instrument, String> {
-    let known = Instrument::ALL.into_iter().find(|known| known.name() == text);
-    known.ok_or_else(|| "not one of smoke, mesh, stress, bench".to_owned())
+/// Options of `history remove`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HistoryRemoveOptions {
+    /// Numbers of the runs
+    #[arg(required_unless_present = "future", value_name = "RUN")]
+    pub(crate) runs: Vec<RunId>,
+    /// All runs that begin more than a day in the future
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) future: bool,
+    #[command(flatten)]
+    pub(crate) file: HistoryFile,
 }

@@ -57,7 +57,7 @@ pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use habits::GfalOptions;
 pub(crate) use history::{
     HistoryAction, HistoryCheckOptions, HistoryCompareOptions, HistoryExportOptions, HistoryFilter,
-    HistoryImportOptions, HistoryListOptions, HistoryShowOptions,
+    HistoryImportOptions, HistoryListOptions, HistoryRemoveOptions, HistoryShowOptions,
 };
 pub(crate) use login::{LoginOptions, LogoutOptions};
 pub(crate) use mesh::{MeshOptions, ResultOptions};

@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::command_line::{
     HistoryAction, HistoryCheckOptions, HistoryExportOptions, HistoryFilter, HistoryImportOptions, HistoryListOptions,
+    HistoryRemoveOptions,
 };
 use crate::failure::Failure;
 use crate::limits::EARLIER_RUNS_MAX;
@@ -48,6 +49,7 @@ pub(crate) fn run(action: &HistoryAction) -> Result<u8, Failure> {
         HistoryAction::Export(options) => export(options),
         HistoryAction::Import(options) => import(options),
         HistoryAction::Check(options) => check(options),
+        HistoryAction::Remove(options) => remove(options),
     }
 }
 
@@ -126,7 +128,7 @@ impl Opened {
     /// There is none yet, or it cannot be used.
     fn existing(given: Option<&Path>) -> Result<Self, Failure> {
         let file = file(given)?;
-        match Store::open_existing(&file).map_err(failed(&file))? {
+        match Store::open_to_read(&file).map_err(failed(&file))? {
             Some(store) => Ok(Self { store, file }),
             None => Err(no_run(format!(
                 "{}: no runs are kept yet; crossload history import keeps some",
@@ -142,7 +144,7 @@ impl Opened {
             None => self.store.latest(&wanted(filter)),
         };
         found.map_err(failed(&self.file))?.ok_or_else(|| match run {
-            Some(id) => no_run(format!("no run has the number {id}; crossload history list has all")),
+            Some(id) => unknown(id),
             None => no_run("no such run is kept; crossload history list has all".to_owned()),
         })
     }
@@ -152,6 +154,10 @@ impl Opened {
         let found = self.store.load(summary.id).map_err(failed(&self.file))?;
         found.ok_or_else(|| failed(&self.file)(StoreError::Damaged))
     }
+}
+
+fn unknown(run: RunId) -> Failure {
+    no_run(format!("no run has the number {run}; crossload history list has all"))
 }
 
 fn no_run(words: String) -> Failure {
@@ -194,7 +200,11 @@ fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
     ]);
     for run in &runs {
         let count = |number: u64| if number == 0 { String::new() } else { number.to_string() };
-        let interrupted = if run.is_complete { "" } else { " (interrupted)" };
+        let note = match () {
+            () if Store::is_future(run.started_ms) => " (in the future: it counts nowhere)",
+            () if !run.is_complete => " (interrupted)",
+            () => "",
+        };
         table.add([
             run.id.to_string(),
             minute(run.started_ms),
@@ -204,29 +214,78 @@ fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
             count(run.skipped),
             count(run.figures),
             run.detail.name().to_owned(),
-            format!("{}{interrupted}", output::name(&run.title)),
+            format!("{}{note}", output::name(&run.title)),
         ]);
     }
     table.print();
     Ok(0)
 }
 
+/// Prints runs, one per line: the named ones in their order, or some of the newest, the oldest
+/// first.
 fn export(options: &HistoryExportOptions) -> Result<u8, Failure> {
     let opened = Opened::existing(options.history.as_deref())?;
-    let summary = opened.find(options.run, &options.filter)?;
-    print(&opened.load(&summary)?);
+    let found = match options.count {
+        Some(count) => {
+            let runs = opened.store.list(&wanted(&options.filter), count);
+            let mut runs = runs.map_err(failed(&opened.file))?;
+            runs.reverse();
+            runs
+        }
+        None if options.runs.is_empty() => vec![opened.find(None, &options.filter)?],
+        None => {
+            let runs = options.runs.iter().map(|run| opened.find(Some(*run), &options.filter));
+            runs.collect::<Result<_, _>>()?
+        }
+    };
+    for summary in &found {
+        print(&opened.load(summary)?);
+    }
+    Ok(0)
+}
+
+/// Removes runs.
+fn remove(options: &HistoryRemoveOptions) -> Result<u8, Failure> {
+    let file = file(options.file.history.as_deref())?;
+    let Some(mut store) = Store::open_existing(&file).map_err(failed(&file))? else {
+        return Err(no_run(format!("{}: no runs are kept yet", file.display())));
+    };
+    let runs = match options.future {
+        true => store.future().map_err(failed(&file))?,
+        false => options.runs.clone(),
+    };
+    // A mistake removes none.
+    for run in &runs {
+        if store.summary(*run).map_err(failed(&file))?.is_none() {
+            return Err(unknown(*run));
+        }
+    }
+    for run in &runs {
+        store.remove(*run).map_err(failed(&file))?;
+        match options.file.json {
+            true => output::json(&json!({ "removed": run })),
+            false => output::line(&format!("run {run} removed")),
+        }
+    }
     Ok(0)
 }
 
 fn import(options: &HistoryImportOptions) -> Result<u8, Failure> {
     // All files are read before the first run is kept, so that a mistake keeps none.
-    let runs = options.files.iter().map(|file| read(file));
-    let runs = runs.collect::<Result<Vec<Run>, Failure>>()?;
+    let files = options.files.iter().map(|file| Ok((file, read(file)?)));
+    let files = files.collect::<Result<Vec<_>, Failure>>()?;
     let history = file(options.file.history.as_deref())?;
     let mut store = Store::open(&history).map_err(failed(&history))?;
-    for (file, run) in options.files.iter().zip(&runs) {
-        let id = store.add(run).map_err(failed(&history))?;
+    let runs = files
+        .iter()
+        .flat_map(|(file, runs)| runs.iter().map(move |run| (file, run)));
+    for (file, run) in runs {
         let name = file.display().to_string();
+        let id = match store.add(run) {
+            // It is a mistake in the file.
+            Err(error @ StoreError::Future(_)) => return Err(Failure::invalid(format!("{name}: {error}"))),
+            added => added.map_err(failed(&history))?,
+        };
         match options.file.json {
             true => output::json(&json!({
                 "file": name,
@@ -244,8 +303,8 @@ fn import(options: &HistoryImportOptions) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A run, or a report of a benchmark.
-fn read(file: &Path) -> Result<Run, Failure> {
+/// The runs of a file, and reports of benchmarks, one after the other.
+fn read(file: &Path) -> Result<Vec<Run>, Failure> {
     let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
     let invalid = |words: String| Failure::invalid(format!("{}: {words}", file.display()));
     let mut text = String::new();
@@ -257,12 +316,19 @@ fn read(file: &Path) -> Result<Run, Failure> {
     if text.len() as u64 > IMPORT_BYTES_MAX {
         return Err(invalid("too large for a run".to_owned()));
     }
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|cause| invalid(format!("it is no JSON document: {cause}")))?;
-    match value.get("tables").is_some() {
-        true => bench_report::run(&text).map_err(invalid),
-        false => serde_json::from_value(value)
-            .map_err(|cause| invalid(format!("it is neither a run nor a report of bench: {cause}"))),
+    let documents = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
+    let runs = documents.map(|document| {
+        let value = document.map_err(|cause| format!("it is no JSON document: {cause}"))?;
+        match value.get("tables").is_some() {
+            true => bench_report::run(&value.to_string()),
+            false => serde_json::from_value(value)
+                .map_err(|cause| format!("it is neither a run nor a report of bench: {cause}")),
+        }
+    });
+    let runs = runs.collect::<Result<Vec<Run>, String>>().map_err(invalid)?;
+    match runs.is_empty() {
+        true => Err(invalid("it is empty".to_owned())),
+        false => Ok(runs),
     }
 }
 

@@ -44,6 +44,12 @@ impl Mode {
             Self::Streamed => "streamed",
         }
     }
+
+    /// A mode, by its word.
+    #[must_use]
+    pub fn from_name(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == word)
+    }
 }
 
 /// What a cell is about. No two cells of a run have the same link.

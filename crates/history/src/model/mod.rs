@@ -34,6 +34,15 @@ impl Instrument {
             Self::Bench => "bench",
         }
     }
+
+    /// An instrument, by its word.
+    ///
+    /// # Errors
+    /// The words that there are.
+    pub fn from_name(word: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == word);
+        found.ok_or_else(|| format!("not one of {}", Self::ALL.map(Self::name).join(", ")))
+    }
 }
 
 /// One run of an instrument and everything that it found.

@@ -43,6 +43,21 @@ impl LinkDay {
         self.bytes += cell.bytes;
     }
 
+    /// Takes a cell out again.
+    pub(super) fn take(&mut self, cell: &Cell) {
+        let mut one = Self::default();
+        one.add(cell);
+        for (sum, part) in [
+            (&mut self.tried, one.tried),
+            (&mut self.failed, one.failed),
+            (&mut self.bytes, one.bytes),
+            (&mut self.timed, one.timed),
+            (&mut self.logarithms, one.logarithms),
+        ] {
+            *sum = sum.saturating_sub(part);
+        }
+    }
+
     /// The share of copies that failed; `None` when nothing was tried.
     #[must_use]
     pub fn failed_share(&self) -> Option<f64> {

@@ -13,18 +13,22 @@
 //!
 //! A run that is stored thins out a few old ones on the way, so that no stored run takes long.
 //! Pages that this frees are used again.
+//!
+//! # Clocks
+//! A run of a wrong clock that lies in the future would be the newest one for ever. None is stored,
+//! and those that are there already count in no result ([`Store::is_future`]).
 
 mod bytes;
 mod cells;
 mod days;
+mod open;
 mod read;
+mod remove;
 mod schema;
 mod thin;
 mod write;
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
@@ -32,14 +36,10 @@ pub use cells::Detail;
 pub use days::LinkDay;
 pub use read::{FigurePoint, FigureSeries, Filter, LinkRun, LinkSeries, Summary};
 
-/// Permissions of the database: it names servers and those who care for them.
-const OWNER_ONLY: u32 = 0o600;
-/// Statements that a connection keeps prepared.
-const STATEMENTS_MAX: usize = 64;
-/// How long to wait for another process that writes, in milliseconds.
-const BUSY_TIMEOUT_MS: u64 = 30_000;
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: u64 = 86_400_000;
+/// How far clocks of machines may be apart. A run that begins later than this is of a wrong one.
+const CLOCKS_APART_MS: u64 = DAY_MS;
 
 /// Why the history cannot be used.
 #[derive(Debug)]
@@ -50,6 +50,10 @@ pub enum StoreError {
     Database(rusqlite::Error),
     /// It was written by a newer program.
     Newer,
+    /// It is a database of another program.
+    Foreign,
+    /// The run begins in the future, at this time in milliseconds since 1970.
+    Future(u64),
     /// It holds what no program has written.
     Damaged,
 }
@@ -60,12 +64,12 @@ impl StoreError {
     #[must_use]
     pub fn is_of_file(&self) -> bool {
         match self {
-            Self::Newer | Self::Damaged => true,
+            Self::Newer | Self::Foreign | Self::Damaged => true,
             Self::Database(cause) => matches!(
                 cause.sqlite_error_code(),
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
             ),
-            Self::File(_) => false,
+            Self::File(_) | Self::Future(_) => false,
         }
     }
 }
@@ -76,6 +80,12 @@ impl std::fmt::Display for StoreError {
             Self::File(cause) => cause.fmt(formatter),
             Self::Database(cause) => cause.fmt(formatter),
             Self::Newer => formatter.write_str("it was written by a newer version of this program"),
+            Self::Foreign => formatter.write_str("it is a database of another program, and no history of runs"),
+            Self::Future(started_ms) => write!(
+                formatter,
+                "the run begins in the future, at {}: it is of a machine with a wrong clock, or the clock here is wrong",
+                crate::minute(*started_ms)
+            ),
             Self::Damaged => formatter.write_str("the database is damaged"),
         }
     }
@@ -127,43 +137,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a history, or makes it, with its directory, for its owner alone.
-    ///
-    /// # Errors
-    /// The file cannot be made or opened, is no history, or that of a newer program.
-    pub fn open(path: &Path) -> Result<Self, StoreError> {
-        make_private(path).map_err(StoreError::File)?;
-        let mut connection = Connection::open(path)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-        connection.busy_timeout(std::time::Duration::from_millis(BUSY_TIMEOUT_MS))?;
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;
-             PRAGMA cache_size = -16384; PRAGMA journal_size_limit = 16777216;",
-        )?;
-        schema::migrate(&mut connection)?;
-        Ok(Self {
-            connection,
-            keep: Keep::default(),
-        })
-    }
-
-    /// Opens a history that exists; `None` when there is none.
-    ///
-    /// # Errors
-    /// As [`Store::open`].
-    pub fn open_existing(path: &Path) -> Result<Option<Self>, StoreError> {
-        match path.try_exists() {
-            Ok(true) => Self::open(path).map(Some),
-            Ok(false) => Ok(None),
-            Err(cause) => Err(StoreError::File(cause)),
-        }
-    }
-
     /// The same with other times.
     #[must_use]
     pub fn keeping(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
+    }
+
+    /// Whether a run that begins then is of a wrong clock.
+    #[must_use]
+    pub fn is_future(started_ms: u64) -> bool {
+        started_ms > latest_ms()
     }
 
     /// The text of a word.
@@ -174,16 +158,15 @@ impl Store {
     }
 }
 
-/// Makes the file and its directory, if they are missing, for their owner alone. SQLite gives the
-/// files beside it the same permissions. A file that is there keeps its own: it may not be a
-/// history.
-fn make_private(path: &Path) -> std::io::Result<()> {
-    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    }
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(OWNER_ONLY);
-    options.open(path).map(drop)
+/// Milliseconds since 1970.
+fn clock_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The latest begin of a run that counts, in milliseconds since 1970.
+fn latest_ms() -> u64 {
+    clock_ms().saturating_add(CLOCKS_APART_MS)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::bytes::{Reader, Torn};
 use super::cells::{self, Detail};
 use super::days::{self, LinkDay};
 use super::write::signed;
-use super::{DAY_MS, RunId, Store, StoreError};
+use super::{DAY_MS, RunId, Store, StoreError, latest_ms};
 use crate::blame::Finding;
 use crate::model::{Cell, EndpointSeen, Figure, Instrument, Link, Mode, Outcome, Run, Wish};
 use crate::standing::{Condition, Counts, EndpointVerdict, RunVerdict};
@@ -96,16 +96,17 @@ impl LinkRun {
     }
 }
 
-/// A link without names.
-fn nameless() -> Link {
-    Link {
+/// Links without names, where only their cells matter.
+pub(super) fn nameless(count: usize) -> Vec<Link> {
+    let link = Link {
         source: String::new(),
         destination: String::new(),
         source_protocol: String::new(),
         destination_protocol: String::new(),
         mode: Mode::Probe,
         credential: String::new(),
-    }
+    };
+    vec![link; count]
 }
 
 /// A figure of one run.
@@ -138,13 +139,18 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn list(&self, filter: &Filter, count_max: u64) -> Result<Vec<Summary>, StoreError> {
+        self.list_until(filter, count_max, u64::MAX)
+    }
+
+    fn list_until(&self, filter: &Filter, count_max: u64, until_ms: u64) -> Result<Vec<Summary>, StoreError> {
         let sql = format!(
             "{SUMMARY} WHERE (?1 IS NULL OR title.instrument = ?1) AND (?2 IS NULL OR title.text = ?2)
-             ORDER BY started_ms DESC, run.id DESC LIMIT ?3"
+             AND started_ms <= ?4 ORDER BY started_ms DESC, run.id DESC LIMIT ?3"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
         let instrument = filter.instrument.map(Instrument::name);
-        let mut rows = statement.query(params![instrument, filter.title, signed(count_max)])?;
+        let values = params![instrument, filter.title, signed(count_max), signed(until_ms)];
+        let mut rows = statement.query(values)?;
         let mut all = Vec::new();
         while let Some(row) = rows.next()? {
             all.push(summary(row)?);
@@ -152,12 +158,12 @@ impl Store {
         Ok(all)
     }
 
-    /// The newest run.
+    /// The newest run that is not in the future.
     ///
     /// # Errors
     /// The database cannot be read.
     pub fn latest(&self, filter: &Filter) -> Result<Option<Summary>, StoreError> {
-        Ok(self.list(filter, 1)?.pop())
+        Ok(self.list_until(filter, 1, latest_ms())?.pop())
     }
 
     /// A run without its cells; `None` when there is no run of this number.
@@ -238,9 +244,9 @@ impl Store {
             return Ok(Vec::new());
         };
         let sql = "SELECT started_ms, endpoints, conditions, findings FROM run
-            WHERE title = ?1 AND started_ms >= ?2 ORDER BY started_ms";
+            WHERE title = ?1 AND started_ms BETWEEN ?2 AND ?3 ORDER BY started_ms";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![title, signed(since_ms)])?;
+        let mut rows = statement.query(params![title, signed(since_ms), signed(latest_ms())])?;
         // Mostly those of the run before.
         let mut names: HashMap<i64, Vec<String>> = HashMap::new();
         let mut all = Vec::new();
@@ -280,9 +286,9 @@ impl Store {
             return Ok(Vec::new());
         };
         let sql = "SELECT * FROM (SELECT started_ms, layout, cells FROM run JOIN run_cells ON run_cells.run = run.id
-            WHERE title = ?1 ORDER BY started_ms DESC LIMIT ?2) ORDER BY started_ms";
+            WHERE title = ?1 AND started_ms <= ?3 ORDER BY started_ms DESC LIMIT ?2) ORDER BY started_ms";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![title, signed(runs_max)])?;
+        let mut rows = statement.query(params![title, signed(runs_max), signed(latest_ms())])?;
         let mut layouts: HashMap<i64, Vec<u64>> = HashMap::new();
         let mut series: BTreeMap<u64, Vec<(u64, LinkRun)>> = BTreeMap::new();
         while let Some(row) = rows.next()? {
@@ -294,7 +300,7 @@ impl Store {
             let bytes = row.get_ref(2)?.as_blob().map_err(|_| StoreError::Damaged)?;
             let started_ms = unsigned(row, 0)?;
             // The names are read once for each link, below.
-            let cells = cells::decode(bytes, vec![nameless(); links.len()])?;
+            let cells = cells::decode(bytes, nameless(links.len()))?;
             for (link, run) in links.iter().zip(cells.iter().map(LinkRun::of)) {
                 series
                     .entry(*link)
@@ -318,9 +324,10 @@ impl Store {
         let Some(title) = self.title(instrument, title)? else {
             return Ok(Vec::new());
         };
-        let sql = "SELECT day, links FROM day WHERE title = ?1 AND day >= ?2 ORDER BY day";
+        let sql = "SELECT day, links FROM day WHERE title = ?1 AND day BETWEEN ?2 AND ?3 ORDER BY day";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query(params![title, signed(since_ms / DAY_MS)])?;
+        let until = signed(latest_ms() / DAY_MS);
+        let mut rows = statement.query(params![title, signed(since_ms / DAY_MS), until])?;
         let mut series: BTreeMap<u64, Vec<(u64, LinkDay)>> = BTreeMap::new();
         while let Some(row) = rows.next()? {
             let day_ms = unsigned(row, 0)?.saturating_mul(DAY_MS);
@@ -351,9 +358,9 @@ impl Store {
         let sql = "SELECT name.text, unit.text, is_higher_better, run.id, started_ms, value
             FROM run JOIN figure ON figure.run = run.id
             JOIN word AS name ON name.id = figure.name JOIN word AS unit ON unit.id = figure.unit
-            WHERE run.title = ?1 ORDER BY name.id, started_ms";
+            WHERE run.title = ?1 AND started_ms <= ?2 ORDER BY name.id, started_ms";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let mut rows = statement.query([title])?;
+        let mut rows = statement.query([title, signed(latest_ms())])?;
         let mut all: Vec<FigureSeries> = Vec::new();
         while let Some(row) = rows.next()? {
             let (name, unit, wish): (String, String, Wish) = (row.get(0)?, row.get(1)?, wish(row.get(2)?));
@@ -405,7 +412,7 @@ pub(super) fn layout_links(connection: &Connection, layout: i64) -> Result<Vec<L
 }
 
 /// The numbers of the links of a layout, in their order.
-fn layout_ids(connection: &Connection, layout: i64) -> Result<Vec<u64>, StoreError> {
+pub(super) fn layout_ids(connection: &Connection, layout: i64) -> Result<Vec<u64>, StoreError> {
     let sql = "SELECT links FROM layout WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql)?;
     let bytes: Vec<u8> = statement
@@ -436,10 +443,7 @@ fn link(connection: &Connection, id: u64) -> Result<Link, StoreError> {
         destination: row.get(1)?,
         source_protocol: row.get(2)?,
         destination_protocol: row.get(3)?,
-        mode: Mode::ALL
-            .into_iter()
-            .find(|known| known.name() == mode)
-            .ok_or(StoreError::Damaged)?,
+        mode: Mode::from_name(&mode).ok_or(StoreError::Damaged)?,
         credential: row.get(5)?,
     })
 }
@@ -469,8 +473,7 @@ fn summary(row: &Row<'_>) -> Result<Summary, StoreError> {
 
 fn instrument(row: &Row<'_>, column: usize) -> Result<Instrument, StoreError> {
     let name: String = row.get(column)?;
-    let found = Instrument::ALL.into_iter().find(|known| known.name() == name);
-    found.ok_or(StoreError::Damaged)
+    Instrument::from_name(&name).map_err(|_| StoreError::Damaged)
 }
 
 fn unsigned(row: &Row<'_>, column: usize) -> Result<u64, StoreError> {

@@ -6,7 +6,17 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StoreError;
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 1] = [VERSION_1];
+const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+
+/// What the file is, for programs that look at it (<https://www.sqlite.org/fileformat.html>):
+/// "xlrn", runs of Crossload.
+const APPLICATION_ID: i32 = 0x786c_726e;
+/// Tables of version 1 that together no other program has.
+const OWN_TABLES: &str = "'word', 'layout', 'run_cells', 'figure'";
+const OWN_TABLES_COUNT: i64 = 4;
+
+/// The file says what it is.
+const VERSION_2: &str = "PRAGMA application_id = 2020373102;";
 
 /// * `word`: each text that rows repeat, once
 /// * `title`: what is compared with each other: runs of one instrument with one title
@@ -44,6 +54,41 @@ CREATE TABLE figure (
     run INTEGER NOT NULL, name INTEGER NOT NULL, value REAL NOT NULL, unit INTEGER NOT NULL,
     is_higher_better INTEGER NOT NULL, PRIMARY KEY (run, name)) WITHOUT ROWID;
 ";
+
+/// What a database is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// There is nothing in it.
+    Nothing,
+    /// A history.
+    History,
+}
+
+/// Looks at a database, and changes nothing.
+///
+/// # Errors
+/// It is that of another program, or of a newer one.
+pub(super) fn check(connection: &Connection) -> Result<Found, StoreError> {
+    let count = |filter: &str| {
+        let sql = format!("SELECT count(*) FROM sqlite_master {filter}");
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
+    };
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let number: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if application == 0 && number == 0 && count("")? == 0 {
+        return Ok(Found::Nothing);
+    }
+    // Version 1 does not say what it is.
+    let is_ours = match application {
+        APPLICATION_ID => true,
+        0 => count(&format!("WHERE type = 'table' AND name IN ({OWN_TABLES})"))? == OWN_TABLES_COUNT,
+        _ => false,
+    };
+    match is_ours {
+        true => version(connection).map(|_| Found::History),
+        false => Err(StoreError::Foreign),
+    }
+}
 
 /// Brings a database to the newest version.
 ///

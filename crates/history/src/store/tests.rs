@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use types::Side;
@@ -167,9 +167,128 @@ fn old_runs_lose_detail_and_figures_never_go() {
     // A clock in the year 2100 makes nothing old.
     let mut wrong = run(0);
     wrong.started_ms = 4_102_444_800_000;
-    store.add(&wrong).unwrap();
+    store.insert(&wrong).unwrap();
     let after = store.list(&Filter::default(), 100).unwrap();
     assert_eq!(after[1..], runs, "{after:?}");
+}
+
+#[test]
+fn a_run_in_the_future_counts_nowhere_and_can_be_removed() {
+    let (_directory, file) = file();
+    let mut store = Store::open(&file).unwrap();
+    let newest = store.add(&run(9)).unwrap();
+    let seen = |store: &Store| {
+        let (instrument, title) = (Instrument::Mesh, "testbed");
+        let titles = store.titles().unwrap();
+        (
+            store.latest(&Filter::default()).unwrap().unwrap().id,
+            store.verdicts(instrument, title, 0).unwrap(),
+            store.link_runs(instrument, title, 1).unwrap(),
+            store.link_days(instrument, title, 0).unwrap(),
+            titles,
+        )
+    };
+    let before = seen(&store);
+    let mut wrong = run(0);
+    // In the year 2100.
+    wrong.started_ms = 4_102_444_800_000;
+    let refused = store.add(&wrong).unwrap_err();
+    assert!(refused.to_string().contains("at 2100-01-01 00:00 UTC"), "{refused}");
+    // A clock that was wrong for all.
+    let id = store.insert(&wrong).unwrap();
+    assert_eq!(seen(&store), before);
+    assert_eq!(store.list(&Filter::default(), 9).unwrap().len(), 2);
+    assert_eq!(store.future().unwrap(), [id]);
+    assert!(store.remove(id).unwrap() && !store.remove(id).unwrap());
+    assert_eq!(store.future().unwrap(), Vec::<RunId>::new());
+    let all = store.list(&Filter::default(), 9).unwrap();
+    assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), [newest]);
+}
+
+#[test]
+fn a_removed_run_leaves_nothing() {
+    let (_directory, file) = file();
+    let mut store = Store::open(&file).unwrap();
+    store.add(&run(1)).unwrap();
+    let days = |store: &Store| store.link_days(Instrument::Mesh, "testbed", 0).unwrap();
+    let before = days(&store);
+    // The same day, and one of its own.
+    for hour in [5, 99] {
+        let id = store.add(&run(hour)).unwrap();
+        assert_ne!(days(&store), before);
+        assert!(store.remove(id).unwrap());
+        assert_eq!(days(&store), before);
+        assert_eq!(store.load(id).unwrap(), None);
+    }
+    let count = |table: &str| -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        store.connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(["run", "run_cells", "layout", "day"].map(count), [1, 1, 1, 1]);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused_and_not_changed() {
+    let (_directory, file) = file();
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let foreign = Connection::open(&file).unwrap();
+    foreign
+        .execute_batch("CREATE TABLE word (a TEXT); PRAGMA user_version = 1;")
+        .unwrap();
+    drop(foreign);
+    let bytes = std::fs::read(&file).unwrap();
+    let refusals = [
+        Store::open(&file).err(),
+        Store::open_existing(&file).err(),
+        Store::open_to_read(&file).err(),
+    ];
+    for refusal in refusals {
+        assert!(matches!(refusal, Some(StoreError::Foreign)), "{refusal:?}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    let beside = std::fs::read_dir(file.parent().unwrap()).unwrap().count();
+    assert_eq!(beside, 1, "no files beside it");
+}
+
+#[test]
+fn a_reader_changes_nothing() {
+    let (_directory, file) = file();
+    assert!(Store::open_to_read(&file).unwrap().is_none());
+    assert!(!file.exists());
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, b"").unwrap();
+    assert!(Store::open_to_read(&file).unwrap().is_none(), "empty");
+    Store::open(&file).unwrap().add(&run(3)).unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    let mut store = Store::open_to_read(&file).unwrap().unwrap();
+    assert_eq!(store.load(1).unwrap(), Some(run(3)));
+    assert!(store.add(&run(4)).is_err());
+    drop(store);
+    assert_eq!(std::fs::read(&file).unwrap(), bytes);
+    // One of version 1, which does not say what it is.
+    let old = Connection::open(&file).unwrap();
+    old.execute_batch("PRAGMA application_id = 0; PRAGMA user_version = 1;")
+        .unwrap();
+    drop(old);
+    assert!(Store::open_to_read(&file).unwrap().is_some());
+    assert_eq!(Store::open(&file).unwrap().load(1).unwrap(), Some(run(3)));
+    let named = Connection::open(&file).unwrap();
+    let id: i64 = named
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .unwrap();
+    assert_ne!(id, 0);
+}
+
+#[test]
+fn a_history_where_nothing_can_be_written_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("a ?#%é.sqlite");
+    Store::open(&file).unwrap().add(&run(3)).unwrap();
+    let store = super::open::read_unchanging(&file).unwrap();
+    let count: i64 = store
+        .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1);
 }
 
 #[test]

@@ -1,13 +1,11 @@
 //! Old runs lose detail.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use super::cells::{self, Detail};
 use super::read::layout_links;
 use super::write::signed;
-use super::{DAY_MS, Keep, StoreError};
+use super::{DAY_MS, Keep, StoreError, clock_ms};
 
 /// Runs that lose detail when one is stored: enough to keep up with a backlog, few enough that it
 /// takes a moment only.
@@ -27,12 +25,6 @@ pub(super) fn thin(transaction: &Transaction<'_>, keep: Keep) -> Result<(), Stor
     to_outcomes(transaction, before(keep.full_days))?;
     to_counts(transaction, before(keep.outcome_days))?;
     forget(transaction, before(keep.days))
-}
-
-/// Milliseconds since 1970.
-fn clock_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Numbers of runs of this detail that began earlier, the oldest first.

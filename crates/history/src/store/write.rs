@@ -16,8 +16,15 @@ impl Store {
     /// begin that is there already stays as it is, and its number is returned.
     ///
     /// # Errors
-    /// The database cannot be written.
+    /// The database cannot be written, or the run begins in the future ([`Store::is_future`]).
     pub fn add(&mut self, run: &Run) -> Result<RunId, StoreError> {
+        if Self::is_future(run.started_ms) {
+            return Err(StoreError::Future(run.started_ms));
+        }
+        self.insert(run)
+    }
+
+    pub(super) fn insert(&mut self, run: &Run) -> Result<RunId, StoreError> {
         // Before the transaction, which keeps other processes out.
         let verdict = RunVerdict::of(run);
         let keep = self.keep;
