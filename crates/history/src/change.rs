@@ -61,8 +61,8 @@ pub struct Change {
     pub probability: f64,
 }
 
-/// The last change of level in values, oldest first, of which the newest are looked at. `series`:
-/// how many series the check looks at in all.
+/// The last change of level in values, oldest first; only the newest are looked at. `series`: how
+/// many series the check looks at in all.
 #[must_use]
 pub fn change(values: &[f64], threshold: Threshold, series: usize) -> Option<Change> {
     let skipped = values.len().saturating_sub(VALUES_MAX);

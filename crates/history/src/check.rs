@@ -169,8 +169,8 @@ struct Point {
     value: f64,
 }
 
-/// What has changed over the runs of an instrument with a title; the worst first. Links of which an
-/// endpoint fails more often are not listed for their failures: they are no news beside it.
+/// What has changed over the runs of an instrument with a title; the worst first. If an endpoint
+/// fails more often, its links are not listed for their failures: they are no news beside it.
 ///
 /// # Errors
 /// The history cannot be read, or is damaged.

@@ -5,6 +5,7 @@
 //! a link to one other. Failures of its links that have another endpoint in common are not its
 //! own; they are counted in one line.
 
+mod content;
 mod html;
 mod text;
 
@@ -14,6 +15,7 @@ use history::{Downtime, EndpointSeen};
 
 use crate::group::{Common, Group};
 use crate::view::{Tally, View};
+use content::Content;
 
 /// The mail to one administrator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,11 +79,12 @@ fn digest(view: &View<'_>, earlier: Option<&View<'_>>, address: &str, endpoints:
         .map(|endpoint| entry(view, earlier, endpoint))
         .collect();
     entries.sort_by_key(rank);
+    let content = Content::of(view, &entries);
     Digest {
         address: address.to_owned(),
         subject: subject(view, &entries),
-        text: text::write(view, &entries),
-        html: html::write(view, &entries),
+        text: text::write(&content),
+        html: html::write(&content),
     }
 }
 

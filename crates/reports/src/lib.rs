@@ -21,4 +21,4 @@ pub mod words;
 
 pub use escape::Escaped;
 pub use group::{Common, Group};
-pub use view::{Pair, Plane, Tally, View};
+pub use view::{Lasting, Pair, Plane, Tally, View};

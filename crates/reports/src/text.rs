@@ -280,17 +280,9 @@ pub(crate) fn subject(group: &Group) -> String {
 
 /// The server's own answer to the first of a group.
 pub(crate) fn server_said(group: &Group) -> Option<String> {
-    let words = group
-        .first
-        .server_words
-        .as_ref()
-        .map(|words| first_words(words, WORDS_SHOWN));
-    Some(match (group.first.server_status, words) {
-        (Some(status), Some(words)) => format!("the server said {status}: \"{words}\""),
-        (Some(status), None) => format!("the server said {status}"),
-        (None, Some(words)) => format!("the server said: \"{words}\""),
-        (None, None) => return None,
-    })
+    let first = &group.first;
+    let words = first.server_words.as_ref().map(|words| first_words(words, WORDS_SHOWN));
+    crate::words::server_said(first.server_status, words.as_deref())
 }
 
 /// The partners with which a group fails, and in which ways to copy.

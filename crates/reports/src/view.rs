@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use history::{Blame, Cell, Link, LinkRun, LinkSeries, Mode, Ongoing, Outcome, Run};
 
 use crate::group::{self, Group};
+use crate::limits::TREND_RUNS_MAX;
 
 /// How many cells ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +66,39 @@ impl Tally {
             true => "nothing was tried".to_owned(),
             false => words.join(", "),
         }
+    }
+}
+
+/// Since when a failure lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lasting {
+    /// Begin of the first run in a row with it, in milliseconds since 1970.
+    pub since_ms: u64,
+    /// The runs of this row.
+    pub runs: u64,
+    /// Begin of the last run without it, before that.
+    pub last_good_ms: Option<u64>,
+    /// Earlier runs were not looked at.
+    pub may_be_longer: bool,
+}
+
+impl Lasting {
+    /// Such as `fails since 2026-11-29 03:00 UTC in 4 runs; last good 2026-11-29 02:00 UTC`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = format!("fails since {}", history::minute(self.since_ms));
+        if self.may_be_longer {
+            words.push_str(" or longer,");
+        }
+        if self.runs > 1 {
+            words.push_str(&format!(" in {} runs", self.runs));
+        }
+        match self.last_good_ms {
+            Some(last_good_ms) => words.push_str(&format!("; last good {}", history::minute(last_good_ms))),
+            None if self.may_be_longer => {}
+            None => words.push_str("; no good run is known"),
+        }
+        words
     }
 }
 
@@ -131,8 +165,9 @@ pub struct View<'a> {
     pub groups: Vec<Group>,
     /// For each cell of the run, its place in `planes`.
     pub plane_of: Vec<usize>,
-    /// How links did in the newest runs, this one included; empty without a history.
-    pub trends: HashMap<Link, Vec<LinkRun>>,
+    /// How links did in the newest runs, this one included, by the begin of the run, oldest first;
+    /// empty without a history.
+    pub trends: HashMap<Link, Vec<(u64, LinkRun)>>,
     /// For each cell of the run that failed, its place in `groups`.
     pub group_of: HashMap<usize, usize>,
     /// How all cells ended.
@@ -196,9 +231,40 @@ impl<'a> View<'a> {
     /// The same with what links did in the newest runs.
     #[must_use]
     pub fn with_trends(mut self, series: Vec<LinkSeries<LinkRun>>) -> Self {
-        let runs = |points: Vec<(u64, LinkRun)>| points.into_iter().map(|(_, run)| run).collect();
-        self.trends = series.into_iter().map(|one| (one.link, runs(one.points))).collect();
+        self.trends = series.into_iter().map(|one| (one.link, one.points)).collect();
         self
+    }
+
+    /// Since when the links of a group fail, without a break in the newest runs; `None` without a
+    /// history.
+    #[must_use]
+    pub fn lasting(&self, group: &Group) -> Option<Lasting> {
+        let begin_ms = self.run.started_ms;
+        let links = group.cells.iter().map(|at| &self.run.cells[*at].link);
+        let points = links.filter_map(|link| self.trends.get(link)).flatten();
+        // How many links were tried in a run, and how many copies failed, each link counted as one.
+        let mut earlier: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+        for (started_ms, run) in points.filter(|(started_ms, _)| *started_ms < begin_ms) {
+            let (tried, failed) = earlier.entry(*started_ms).or_default();
+            *tried += 1.0;
+            *failed += run.failed_share;
+        }
+        let mut lasting = Lasting {
+            since_ms: begin_ms,
+            runs: 1,
+            last_good_ms: None,
+            may_be_longer: false,
+        };
+        for (started_ms, (tried, failed)) in earlier.iter().rev() {
+            if failed * 2.0 <= *tried {
+                lasting.last_good_ms = Some(*started_ms);
+                break;
+            }
+            lasting.since_ms = *started_ms;
+            lasting.runs += 1;
+        }
+        lasting.may_be_longer = lasting.last_good_ms.is_none() && lasting.runs >= TREND_RUNS_MAX;
+        (!self.trends.is_empty()).then_some(lasting)
     }
 
     /// The way that a cell of the run was copied.

@@ -73,6 +73,17 @@ pub fn first_words(text: &str, characters_max: usize) -> String {
     cut(&visible(&line), characters_max).into_owned()
 }
 
+/// The answer of a server, as a status and its own words, as far as it gave any.
+#[must_use]
+pub fn server_said(status: Option<u32>, words: Option<&str>) -> Option<String> {
+    Some(match (status, words) {
+        (Some(status), Some(words)) => format!("the server said {status}: \"{words}\""),
+        (Some(status), None) => format!("the server said {status}"),
+        (None, Some(words)) => format!("the server said: \"{words}\""),
+        (None, None) => return None,
+    })
+}
+
 /// A count with its noun, whose plural ends with `s`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {

@@ -66,7 +66,7 @@ impl fmt::Display for Scope {
 pub enum Subject {
     /// Not one of the endpoints: what all copies have in common, such as a credential.
     Everything {
-        /// Of which copies.
+        /// In which copies.
         scope: Scope,
     },
     /// One endpoint.

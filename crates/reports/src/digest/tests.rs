@@ -90,6 +90,52 @@ fn problems_that_an_earlier_run_lacks_are_new_and_come_first() {
 }
 
 #[test]
+fn a_problem_says_since_when_it_lasts() {
+    use history::{LinkRun, LinkSeries};
+    let run = mesh_run(12);
+    let hour = |ago: u64| run.started_ms - ago * 3_600_000;
+    // What fails now failed in two runs before, and passed in those before these.
+    let series = |runs: u64| {
+        let series = run.cells.iter().map(|cell| {
+            let failed_now = cell.outcome.failure().is_some();
+            let point = |ago: u64| {
+                let has_failed = failed_now && ago < 3;
+                let run = LinkRun {
+                    failed_share: f64::from(u8::from(has_failed)),
+                    copy_ms: None,
+                };
+                (hour(ago), run)
+            };
+            LinkSeries {
+                link: cell.link.clone(),
+                points: (0..runs).rev().map(point).collect(),
+            }
+        });
+        series.collect::<Vec<_>>()
+    };
+    let lasts = |runs: u64| {
+        let view = View::new(&run).with_trends(series(runs));
+        let digests = digests(&view, None);
+        let digest = of(&digests, "admin-0@example.org");
+        let text = digest.text.lines().find(|line| line.contains("fails since"));
+        let text = text.unwrap_or_default().trim().to_owned();
+        assert!(digest.html.contains(&format!("<br/>{text}")), "{}", digest.html);
+        text
+    };
+    let minute = |ago| history::minute(hour(ago));
+    assert_eq!(
+        lasts(9),
+        format!("fails since {} in 3 runs; last good {}", minute(2), minute(3))
+    );
+    assert_eq!(
+        lasts(2),
+        format!("fails since {} in 2 runs; no good run is known", minute(1))
+    );
+    assert_eq!(lasts(1), format!("fails since {}; no good run is known", minute(0)));
+    assert!(!digests(&View::new(&run), None)[0].text.contains("fails since"));
+}
+
+#[test]
 fn names_stay_text_in_a_mail() {
     let mut run = mesh_run(3);
     let odd = "SE\r\nBcc: everyone@example.org\u{202e}<b>";

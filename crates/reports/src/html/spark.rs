@@ -23,13 +23,13 @@ pub(super) fn rates(out: &mut String, rates: &[RatePoint]) {
 
 /// A bar for each run: as high as the copy took, or all of the height where it failed.
 #[expect(clippy::cast_precision_loss, reason = "a plot")]
-pub(super) fn runs(out: &mut String, runs: &[LinkRun]) {
+pub(super) fn runs(out: &mut String, runs: &[(u64, LinkRun)]) {
     if runs.len() < 2 {
         return;
     }
-    let longest = runs.iter().filter_map(|run| run.copy_ms).max().unwrap_or(0).max(1) as f64;
+    let longest = runs.iter().filter_map(|(_, run)| run.copy_ms).max().unwrap_or(0).max(1) as f64;
     let (mut passed, mut failed, mut count) = (String::new(), String::new(), 0);
-    for (at, run) in runs.iter().enumerate() {
+    for (at, (_, run)) in runs.iter().enumerate() {
         let (path, height) = match run.failed_share > 0.0 {
             true => {
                 count += 1;
