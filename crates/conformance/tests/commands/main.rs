@@ -11,6 +11,7 @@ mod equal;
 mod every_byte;
 mod habits;
 mod history;
+mod instruments;
 mod links;
 mod mesh;
 mod mesh_strangers;

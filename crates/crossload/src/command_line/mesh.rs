@@ -8,17 +8,16 @@ use history::Mode;
 use probe::mesh::{Protocol, Topology, mode};
 
 use super::client::{Common, time};
+use super::report::ReportOptions;
 
-/// Where results are kept.
+/// Where results go.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Results")]
 pub(crate) struct ResultOptions {
     /// Write the results to this file, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Reports")]
     pub(crate) save: Option<PathBuf>,
-    /// Add the results to this history, for crossload history
-    #[arg(long, value_name = "FILE")]
-    pub(crate) history: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reports: ReportOptions,
 }
 
 /// Options of `mesh`.

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 
 /// Permissions of a report: those of a new file, without writing for others.
 const MODE: u32 = 0o644;
+/// Permissions of a run: it names servers and those who care for them.
+const OWNER_ONLY: u32 = 0o600;
 
 /// Writes the files that the options name. Returns what could not be written.
 pub(super) fn write(view: &View<'_>, options: &ReportOptions) -> Vec<Failure> {
@@ -25,23 +27,56 @@ pub(super) fn write(view: &View<'_>, options: &ReportOptions) -> Vec<Failure> {
     ];
     let named = files.iter().filter_map(|(file, form)| Some((file.as_deref()?, form)));
     named
-        .filter_map(|(file, form)| replace(file, &form(view)).err())
+        .filter_map(|(file, form)| replace(file, &form(view), MODE).err())
         .collect()
 }
 
+/// Writes a run to a file, as JSON.
+///
+/// # Errors
+/// It cannot be written.
+pub(super) fn save(run: &Run, file: &Path) -> Result<(), Failure> {
+    let json = serde_json::to_string(run).map_err(|cause| not_delivered(format!("{}: {cause}", file.display())))?;
+    replace(file, &json, OWNER_ONLY)
+}
+
+/// Tries whether the files that the options name can be written. Returns what cannot.
+pub(super) fn try_all(options: &ReportOptions, save: Option<&Path>) -> Vec<Failure> {
+    let reports = [&options.html, &options.junit, &options.prometheus];
+    let named = reports.into_iter().filter_map(|file| file.as_deref());
+    named.chain(save).filter_map(|file| try_one(file).err()).collect()
+}
+
+/// Whether a file can be replaced as a whole.
+fn try_one(file: &Path) -> Result<(), Failure> {
+    let failed = |cause: std::io::Error| not_delivered(format!("{}: {cause}", file.display()));
+    let metadata = fs::metadata(file).ok();
+    if metadata.as_ref().is_some_and(fs::Metadata::is_dir) {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    if metadata.is_some_and(|metadata| !metadata.is_file()) {
+        return Ok(());
+    }
+    NamedTempFile::new_in(directory_of(file)).map(drop).map_err(failed)
+}
+
+fn directory_of(file: &Path) -> &Path {
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    directory.unwrap_or(Path::new("."))
+}
+
 /// Replaces a file as a whole: another program may read it at any time.
-fn replace(file: &Path, content: &str) -> Result<(), Failure> {
+fn replace(file: &Path, content: &str, mode: u32) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt as _;
     let failed = |cause: std::io::Error| not_delivered(format!("{}: {cause}", file.display()));
     // A device or pipe is written to as it is.
     if fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()) {
         return fs::write(file, content).map_err(failed);
     }
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut new = NamedTempFile::new_in(directory.unwrap_or(Path::new("."))).map_err(failed)?;
+    let mut new = NamedTempFile::new_in(directory_of(file)).map_err(failed)?;
     new.write_all(content.as_bytes()).map_err(failed)?;
     new.as_file()
-        .set_permissions(fs::Permissions::from_mode(MODE))
+        .set_permissions(fs::Permissions::from_mode(mode))
         .map_err(failed)?;
     new.persist(file).map(drop).map_err(|cause| failed(cause.error))
 }

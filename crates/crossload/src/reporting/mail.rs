@@ -45,6 +45,15 @@ pub(super) async fn send(
     }
 }
 
+/// Reads what mails will need: the earlier run, the login, and the authorities.
+///
+/// # Errors
+/// A file that cannot be used.
+pub(super) fn try_out(options: &ReportOptions) -> Result<(), Failure> {
+    options.earlier.as_deref().map(files::read_run).transpose()?;
+    mailer(options).map(drop)
+}
+
 fn mailer(options: &ReportOptions) -> Result<Option<Mailer>, Failure> {
     let (Some(server), Some(from)) = (&options.mail, &options.mail_from) else {
         return Ok(None);

@@ -83,6 +83,36 @@ pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> R
     failures.extend(files::write(&view, options));
     failures.extend(mail::send(&view, earlier, options, as_json).await.err());
     failures.extend(webhook::post(&view, options).await.err());
+    first_of(failures)
+}
+
+/// Tries everything to which a report will go, before an instrument spends its time.
+///
+/// # Errors
+/// The first of what cannot be used; the others are printed.
+pub(crate) fn try_outputs(options: &ReportOptions, save: Option<&Path>) -> Result<(), Failure> {
+    let mut failures = files::try_all(options, save);
+    failures.extend(mail::try_out(options).err());
+    failures.extend(options.webhook_token.as_deref().and_then(|file| secret(file).err()));
+    failures.extend(
+        options
+            .history
+            .as_deref()
+            .and_then(|file| stored_runs::try_out(file).err()),
+    );
+    first_of(failures)
+}
+
+/// Writes a run to a file, as JSON.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn save(run: &Run, file: &Path) -> Result<(), Failure> {
+    files::save(run, file)
+}
+
+/// The first of some failures; the others are printed.
+pub(crate) fn first_of(failures: Vec<Failure>) -> Result<(), Failure> {
     let mut failures = failures.into_iter();
     let first = failures.next();
     failures.for_each(|failure| output::complain(&failure.words));

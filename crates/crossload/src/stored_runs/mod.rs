@@ -87,6 +87,14 @@ pub(crate) struct Past {
     pub(crate) earlier: Option<Run>,
 }
 
+/// Makes a history if there is none, to see that runs can be kept.
+///
+/// # Errors
+/// The history cannot be used.
+pub(crate) fn try_out(history: &Path) -> Result<(), Failure> {
+    Store::open(history).map(drop).map_err(failed(history))
+}
+
 /// Keeps a run in a history, and returns what that knows about it.
 ///
 /// # Errors

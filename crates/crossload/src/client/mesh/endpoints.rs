@@ -7,13 +7,13 @@ use types::{Location, Result};
 use super::super::credentials::{identity_in, token_in};
 use super::super::place;
 use super::super::session::ClientContext;
-use crate::failure::{Failure, describe};
+use crate::failure::Failure;
 use crate::remotes::split;
 
 /// All endpoints of a file. Credentials that cannot be used are noted with their reason.
 ///
 /// # Errors
-/// A place that is no directory on a server, or of which an endpoint has two in one protocol.
+/// A place that is no directory on a server, or two places of an endpoint in one protocol.
 pub(super) async fn endpoints(
     session: &ClientContext,
     file: &EndpointFile,
@@ -85,7 +85,8 @@ fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
             access,
             file: Some(file),
         }),
-        Err(error) => place.missing.push((kind, describe(&error))),
+        // Options of the command would not help: the file of endpoints names the credential.
+        Err(error) => place.missing.push((kind, Failure::from(error).words)),
     };
     let certificate = section.proxy.as_ref().or(section.cert.as_ref());
     if let Some(certificate) = certificate {

@@ -6,11 +6,10 @@ mod queue;
 mod show;
 mod stress;
 
-use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use history::{Mode, Run, Store};
+use history::{Mode, Run};
 use probe::mesh::{EndpointFile, Mesh, Planned, Protocol, Settings, Topology, Wanted, mode, plan};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -21,9 +20,9 @@ use super::smoke::trust;
 use super::{INTERRUPTED, end_at_second_interrupt, wait};
 use crate::command_line::{Common, MeshOptions, ResultOptions};
 use crate::failure::Failure;
-use crate::{output, stored_runs};
+use crate::output;
+use crate::reporting::{self, Page};
 use own::OwnMesh;
-use show::Tally;
 pub(crate) use stress::run as run_stress;
 
 /// Time limit of the clean-up at the end of a run.
@@ -46,13 +45,25 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
             show::plan(&prepared.plan, options.common.json);
             return Ok(0);
         }
+        reporting::try_outputs(&options.results.reports, options.results.save.as_deref())?;
         let own = OwnMesh::take(file)?;
+        let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
         end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
         let mut stop = Stop::new().map_err(no_signals)?;
+        let mut service = Service {
+            options,
+            file,
+            own: &own,
+            page: page.as_ref(),
+            stop: &mut stop,
+        };
         match options.every {
-            None => once(options, file, &own, &mut stop).await,
-            Some(interval) => again_and_again(options, file, &own, &mut stop, interval).await,
+            None => {
+                let code = service.once().await?;
+                stop.serve(page.as_ref()).await.map(|()| code)
+            }
+            Some(interval) => service.again_and_again(interval).await,
         }
     })
 }
@@ -75,6 +86,15 @@ impl Stop {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Serves the page, if there is one, until a signal.
+    async fn serve(&mut self, page: Option<&Page>) -> Result<(), Failure> {
+        let Some(page) = page else { return Ok(()) };
+        tokio::select! {
+            served = page.serve_until_interrupted() => served,
+            () = self.wait() => Ok(()),
         }
     }
 }
@@ -166,37 +186,69 @@ fn given_or<T: Clone>(given: &[T], file: impl Iterator<Item = T>) -> Vec<T> {
     }
 }
 
-/// One run. What was made is removed, whatever ends it.
-async fn once(options: &MeshOptions, file: &Path, own: &OwnMesh, stop: &mut Stop) -> Result<u8, Failure> {
-    let prepared = Prepared::new(file, &selection(options), &options.common).await?;
-    let settings = prepared.settings(&options.common, own);
-    let (verbose, as_json) = (options.common.verbose > 0, options.common.json);
-    let tell = move |news: probe::mesh::News<'_>| show::news(news, verbose, as_json);
-    let client = prepared.session.client.clone();
-    let mesh = Mesh::new(settings, prepared.endpoints, prepared.plan, client, tell);
-    let mesh = match &options.queue {
-        Some(url) => {
-            prepared.session.use_remote(url).await?;
-            mesh.through(ByQueue(SingleCopies::new(&prepared.session, url)?))
+/// A mesh that is run once or again and again.
+struct Service<'a> {
+    options: &'a MeshOptions,
+    file: &'a Path,
+    own: &'a OwnMesh,
+    page: Option<&'a Page>,
+    stop: &'a mut Stop,
+}
+
+impl Service<'_> {
+    /// One run. What was made is removed, whatever ends it.
+    async fn once(&mut self) -> Result<u8, Failure> {
+        let options = self.options;
+        let prepared = Prepared::new(self.file, &selection(options), &options.common).await?;
+        let settings = prepared.settings(&options.common, self.own);
+        let verbose = options.common.verbose > 0;
+        let tell = move |news: probe::mesh::News<'_>| show::news(news, verbose);
+        let client = prepared.session.client.clone();
+        let mesh = Mesh::new(settings, prepared.endpoints, prepared.plan, client, tell);
+        let mesh = match &options.queue {
+            Some(url) => {
+                prepared.session.use_remote(url).await?;
+                mesh.through(ByQueue(SingleCopies::new(&prepared.session, url)?))
+            }
+            None => mesh,
+        };
+        let ended_by = tokio::select! {
+            () = mesh.run() => None,
+            () = self.stop.wait() => Some("interrupted"),
+            () = wait(options.common.timeout) => Some("stopped by --timeout"),
+        };
+        if tokio::time::timeout(CLEAN_UP_TIMEOUT, mesh.clean_up(ended_by.is_some()))
+            .await
+            .is_err()
+        {
+            output::complain("clean-up timed out: the next run removes what is left of this one");
         }
-        None => mesh,
-    };
-    let ended_by = tokio::select! {
-        () = mesh.run() => None,
-        () = stop.wait() => Some("interrupted"),
-        () = wait(options.common.timeout) => Some("stopped by --timeout"),
-    };
-    if tokio::time::timeout(CLEAN_UP_TIMEOUT, mesh.clean_up(ended_by.is_some()))
-        .await
-        .is_err()
-    {
-        output::complain("clean-up timed out: the next run removes what is left of this one");
+        let results = mesh.results();
+        conclude(&options.results, &options.common, self.page, &results).await?;
+        match ended_by {
+            None => Ok(reporting::exit_code(&results)),
+            Some(why) => Err(interrupted(why)),
+        }
     }
-    let results = mesh.results();
-    conclude(options, &results)?;
-    match ended_by {
-        None => Ok(Tally::of(&results).exit_code()),
-        Some(why) => Err(interrupted(why)),
+
+    /// Runs until a signal ends it. A run that fails as a whole, as with a mistake in the file, is
+    /// reported, and the next one begins at its time.
+    async fn again_and_again(&mut self, interval: Duration) -> Result<u8, Failure> {
+        let begin = Instant::now();
+        let mut last = 0;
+        for turn in 1.. {
+            match self.once().await {
+                Ok(code) => last = code,
+                Err(failure) if failure.exit_code == INTERRUPTED => return Err(failure),
+                Err(failure) => output::complain(&failure.words),
+            }
+            let next = begin + interval * turn + shift(interval);
+            tokio::select! {
+                () = tokio::time::sleep_until(next.into()) => {}
+                () = self.stop.wait() => break,
+            }
+        }
+        Ok(last)
     }
 }
 
@@ -209,62 +261,18 @@ fn interrupted(why: &str) -> Failure {
     }
 }
 
-/// Prints and saves the results.
-fn conclude(options: &MeshOptions, results: &Run) -> Result<(), Failure> {
-    if options.common.json {
-        output::json(&serde_json::json!(results));
-    } else {
-        let cells = output::counted(results.cells.len() as u64, "cell");
-        output::line(&format!("{}: {cells}: {}", results.title, Tally::of(results)));
+/// Reports the results everywhere that the options name. What fails does not keep the rest from
+/// being done.
+///
+/// # Errors
+/// The first of what failed; the others are printed.
+async fn conclude(options: &ResultOptions, common: &Common, page: Option<&Page>, results: &Run) -> Result<(), Failure> {
+    let saved = options.save.as_deref().map(|file| reporting::save(results, file));
+    let told = reporting::tell(results, &options.reports, common.json).await;
+    if let Some(page) = page {
+        page.show(results);
     }
-    keep(&options.results, results)
-}
-
-/// Saves the results, and adds them to the history, if the options say so.
-fn keep(options: &ResultOptions, results: &Run) -> Result<(), Failure> {
-    if let Some(path) = &options.save {
-        save(path, results).map_err(|cause| Failure::system(path.display(), &cause))?;
-    }
-    if let Some(path) = &options.history {
-        let added = Store::open(path).and_then(|mut store| store.add(results));
-        added.map_err(stored_runs::failed(path))?;
-    }
-    Ok(())
-}
-
-/// Replaces the file, so that a reader finds the old results or the new ones.
-fn save(path: &Path, results: &Run) -> std::io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let mut file = tempfile::NamedTempFile::new_in(directory.unwrap_or(Path::new(".")))?;
-    serde_json::to_writer(&mut file, results)?;
-    file.flush()?;
-    file.persist(path).map(drop).map_err(|refused| refused.error)
-}
-
-/// Runs until a signal ends it. A run that fails as a whole, as with a mistake in the file, is
-/// reported, and the next one begins at its time.
-async fn again_and_again(
-    options: &MeshOptions,
-    file: &Path,
-    own: &OwnMesh,
-    stop: &mut Stop,
-    interval: Duration,
-) -> Result<u8, Failure> {
-    let begin = Instant::now();
-    let mut last = 0;
-    for turn in 1.. {
-        match once(options, file, own, stop).await {
-            Ok(code) => last = code,
-            Err(failure) if failure.exit_code == INTERRUPTED => return Err(failure),
-            Err(failure) => output::complain(&failure.words),
-        }
-        let next = begin + interval * turn + shift(interval);
-        tokio::select! {
-            () = tokio::time::sleep_until(next.into()) => {}
-            () = stop.wait() => break,
-        }
-    }
-    Ok(last)
+    reporting::first_of(saved.into_iter().chain([told]).filter_map(Result::err).collect())
 }
 
 /// A random time of up to a tenth of the interval, so that services elsewhere do not begin at the

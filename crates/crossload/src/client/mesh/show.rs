@@ -1,53 +1,14 @@
-//! What a person reads of a mesh: the plan, the failed cells, and the sum.
+//! What a person reads of a mesh before its report: the plan, and what happens.
 
-use history::{Cell, Failure, Link, Outcome, Run};
+use std::collections::BTreeMap;
+
+use history::{Link, Outcome};
 use probe::mesh::{News, Planned};
 
 use crate::output;
 
-/// How many cells ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) passed: usize,
-    pub(super) failed: usize,
-    pub(super) skipped: usize,
-    pub(super) not_applicable: usize,
-}
-
-impl Tally {
-    pub(super) fn of(run: &Run) -> Self {
-        let mut tally = Self::default();
-        for cell in &run.cells {
-            match cell.outcome {
-                Outcome::Passed => tally.passed += 1,
-                Outcome::Failed(_) => tally.failed += 1,
-                Outcome::Skipped { .. } => tally.skipped += 1,
-                Outcome::NotApplicable { .. } => tally.not_applicable += 1,
-            }
-        }
-        tally
-    }
-
-    /// As that of `smoke`: 0 when all went well, 1 when something failed, 2 when nothing failed but
-    /// something was skipped.
-    pub(super) fn exit_code(self) -> u8 {
-        match self {
-            _ if self.failed > 0 => 1,
-            _ if self.skipped > 0 => 2,
-            _ => 0,
-        }
-    }
-}
-
-impl std::fmt::Display for Tally {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            formatter,
-            "{} passed, {} failed, {} skipped, {} not applicable",
-            self.passed, self.failed, self.skipped, self.not_applicable
-        )
-    }
-}
+/// Reasons that are printed for links that are not tried.
+const REASONS_MAX: usize = 20;
 
 /// `A -> B https pull token`.
 pub(super) fn of(link: &Link) -> String {
@@ -59,12 +20,11 @@ pub(super) fn of(link: &Link) -> String {
     format!("{} -> {} {protocol} {mode} {credential}", link.source, link.destination)
 }
 
-/// Prints what happens: failures, and with `-v` every cell. On standard error if results in JSON go
-/// to standard output.
-pub(super) fn news(news: News<'_>, verbose: bool, as_json: bool) {
+/// Prints what happens, on standard error: failures, and with `-v` every cell. The report at the
+/// end says more.
+pub(super) fn news(news: News<'_>, verbose: bool) {
     match news {
         News::Ended(cell) => match &cell.outcome {
-            Outcome::Failed(failure) if !as_json => failed(cell, failure),
             Outcome::Failed(failure) => {
                 let (side, phase) = (failure.side.name(), failure.phase.name());
                 output::complain(&format!("FAILED {}: {side} {phase}: {}", of(&cell.link), failure.code));
@@ -82,18 +42,28 @@ pub(super) fn news(news: News<'_>, verbose: bool, as_json: bool) {
     }
 }
 
-fn failed(cell: &Cell, failure: &Failure) {
-    let (side, phase) = (failure.side.name(), failure.phase.name());
-    output::line(&format!("FAILED {}", of(&cell.link)));
-    output::line(&format!("       {side} {phase}: {} [{}]", failure.says, failure.code));
-    match (failure.server_status, &failure.server_words) {
-        (Some(status), Some(words)) => output::line(&format!("       the server said {status}: \"{words}\"")),
-        (Some(status), None) => output::line(&format!("       the server said {status}")),
-        (None, Some(words)) => output::line(&format!("       the server said: \"{words}\"")),
-        (None, None) => {}
+/// Why links of a plan are not tried, with how many of them: the most frequent reasons first.
+pub(super) fn untried(plan: &[Planned]) -> Vec<(&str, u64)> {
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for planned in plan {
+        if let Err(Outcome::Skipped { why } | Outcome::NotApplicable { why }) = &planned.fate {
+            *reasons.entry(why).or_default() += 1;
+        }
     }
-    for line in &failure.reproduce {
-        output::line(&format!("       $ {line}"));
+    let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    reasons
+}
+
+/// Prints why links are not tried.
+pub(super) fn reasons(reasons: &[(&str, u64)]) {
+    for (why, count) in reasons.iter().take(REASONS_MAX) {
+        output::line(&format!("{} not tried: {why}", output::counted(*count, "link")));
+    }
+    let left = reasons.len().saturating_sub(REASONS_MAX);
+    if left > 0 {
+        let left = output::counted(left as u64, "more reason");
+        output::line(&format!("{left}: crossload mesh --dry-run has all"));
     }
 }
 
@@ -129,22 +99,5 @@ pub(super) fn plan(plan: &[Planned], as_json: bool) {
         output::line(&format!(
             "\n{tried} to try, {skipped} to skip, {not_applicable} not applicable"
         ));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_exit_code_is_that_of_smoke() {
-        let tally = |failed, skipped| Tally {
-            passed: 1,
-            failed,
-            skipped,
-            not_applicable: 5,
-        };
-        let codes = [tally(0, 0), tally(0, 2), tally(1, 2)].map(Tally::exit_code);
-        assert_eq!(codes, [0, 2, 1]);
     }
 }

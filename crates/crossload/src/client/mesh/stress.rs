@@ -4,12 +4,13 @@ use history::{Cell, Outcome, Run};
 use probe::mesh::{Load, Mesh, News, Settings, StopAt, Stress};
 
 use super::own::OwnMesh;
-use super::show::{self, Tally};
-use super::{CLEAN_UP_TIMEOUT, Prepared, Selection, Stop, end_at_second_interrupt, interrupted, keep, wait};
+use super::show;
+use super::{CLEAN_UP_TIMEOUT, Prepared, Selection, Stop, conclude, end_at_second_interrupt, interrupted, wait};
 use crate::client::INTERRUPTED;
 use crate::command_line::StressOptions;
 use crate::failure::Failure;
 use crate::output;
+use crate::reporting::{self, Page};
 
 /// Runs the stress test. The exit code is 0 if all copies succeeded, 1 if one failed, 2 if a link
 /// was skipped.
@@ -30,11 +31,14 @@ pub(crate) fn run(options: &StressOptions) -> Result<u8, Failure> {
             forecast(options, &prepared);
             return Ok(0);
         }
+        reporting::try_outputs(&options.results.reports, options.results.save.as_deref())?;
         let own = OwnMesh::take(&options.file)?;
+        let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
         end_at_second_interrupt(INTERRUPTED).map_err(no_signals)?;
-        let stop = Stop::new().map_err(no_signals)?;
-        carry_out(options, prepared, &own, stop).await
+        let mut stop = Stop::new().map_err(no_signals)?;
+        let code = carry_out(options, prepared, &own, page.as_ref(), &mut stop).await?;
+        stop.serve(page.as_ref()).await.map(|()| code)
     })
 }
 
@@ -55,13 +59,16 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
     let bytes = copies.saturating_mul(options.size);
     let moved = options.max_bytes.map_or(bytes, |most| bytes.min(most));
     let seconds = load(options).duration().as_secs();
+    let untried = show::untried(&prepared.plan);
     if options.common.json {
+        let reason = |(why, links): &(&str, u64)| serde_json::json!({ "why": why, "links": links });
         let forecast = serde_json::json!({
             "links": links,
             "copies_per_link": each,
             "copies": copies,
             "bytes": moved,
             "seconds": seconds,
+            "not_tried": untried.iter().map(reason).collect::<Vec<_>>(),
         });
         return output::json(&forecast);
     }
@@ -76,13 +83,20 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
         size(moved),
         size(options.size)
     ));
+    show::reasons(&untried);
     let rate = f64::from(options.copies) / options.per.as_secs_f64() * 8.0 / 1e6;
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = rate * options.size as f64;
     output::line(&format!("{rate:.1} Mb/s on each link at the full rate"));
 }
 
-async fn carry_out(options: &StressOptions, prepared: Prepared, own: &OwnMesh, mut stop: Stop) -> Result<u8, Failure> {
+async fn carry_out(
+    options: &StressOptions,
+    prepared: Prepared,
+    own: &OwnMesh,
+    page: Option<&Page>,
+    stop: &mut Stop,
+) -> Result<u8, Failure> {
     let usual = prepared.settings(&options.common, own);
     let settings = Settings {
         size_bytes: options.size,
@@ -91,11 +105,11 @@ async fn carry_out(options: &StressOptions, prepared: Prepared, own: &OwnMesh, m
         parallel_each: options.parallel_each.unwrap_or(usual.parallel_each),
         ..usual
     };
-    let (verbose, as_json) = (options.common.verbose > 0, options.common.json);
+    let verbose = options.common.verbose > 0;
     let tell = move |news: News<'_>| match news {
         // The end has the failures by reason.
         News::Ended(_) if !verbose => {}
-        news => show::news(news, verbose, as_json),
+        news => show::news(news, verbose),
     };
     let client = prepared.session.client.clone();
     let mesh = Mesh::new(settings, prepared.endpoints, prepared.plan, client, tell);
@@ -114,27 +128,32 @@ async fn carry_out(options: &StressOptions, prepared: Prepared, own: &OwnMesh, m
         output::complain("clean-up timed out: the next run removes what is left of this one");
     }
     let results = stress.results();
-    conclude(options, &stress, &results)?;
+    if !options.common.json {
+        show_links(&results);
+    }
+    explain_end(&stress);
+    conclude(&options.results, &options.common, page, &results).await?;
     match ended_by {
-        None => Ok(Tally::of(&results).exit_code()),
+        None => Ok(reporting::exit_code(&results)),
         Some(why) => Err(interrupted(why)),
     }
 }
 
-fn conclude(options: &StressOptions, stress: &Stress<'_>, results: &Run) -> Result<(), Failure> {
-    if options.common.json {
-        output::json(&serde_json::json!(results));
-    } else {
-        results.cells.iter().for_each(show_link);
-        let sum = |count: fn(&Cell) -> u64| results.cells.iter().map(count).sum::<u64>();
-        let (copies, failed) = (sum(|cell| cell.copies), sum(|cell| cell.copies_failed));
-        let bytes = super::super::show::shown_size(Some(sum(|cell| cell.bytes)), true);
-        output::line(&format!(
-            "{}: {}, {failed} failed, {bytes} copied",
-            results.title,
-            output::counted(copies, "transfer")
-        ));
-    }
+/// Prints each link with its rate and failures, and the sums.
+fn show_links(results: &Run) {
+    results.cells.iter().for_each(show_link);
+    let sum = |count: fn(&Cell) -> u64| results.cells.iter().map(count).sum::<u64>();
+    let (copies, failed) = (sum(|cell| cell.copies), sum(|cell| cell.copies_failed));
+    let bytes = super::super::show::shown_size(Some(sum(|cell| cell.bytes)), true);
+    output::line(&format!(
+        "{}: {}, {failed} failed, {bytes} copied\n",
+        results.title,
+        output::counted(copies, "transfer")
+    ));
+}
+
+/// Says why not all copies were begun.
+fn explain_end(stress: &Stress<'_>) {
     if let Some(why) = stress.stopped_by() {
         output::complain(&format!("stopped before the time was over: {why}"));
     }
@@ -145,7 +164,6 @@ fn conclude(options: &StressOptions, stress: &Stress<'_>, results: &Run) -> Resu
             output::counted(late, "transfer")
         ));
     }
-    keep(&options.results, results)
 }
 
 /// Prints the rate of a link and its failures by reason.

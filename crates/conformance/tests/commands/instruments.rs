@@ -1,0 +1,154 @@
+//! What `mesh` and `stress` have in common: a file of endpoints, reports, and the history.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use conformance::{Lab, Run, json_lines, last_json, run, visible};
+use serde_json::Value;
+use testkit::{Crossload, available};
+
+use super::mesh::endpoint;
+
+/// Two directories of our server as endpoints, one of no server, and one in downtime.
+struct Site {
+    lab: Lab,
+    ours: Crossload,
+}
+
+impl Site {
+    fn start(test: &str) -> Option<Self> {
+        let lab = available(test, Lab::new("instruments"))?;
+        let ours = available(test, lab.crossload(lab.options("ours")))?;
+        for directory in ["one", "two"] {
+            fs::create_dir_all(ours.data().join(directory)).expect("a directory");
+        }
+        Some(Self { lab, ours })
+    }
+
+    /// By an address: the name may have another one, where no server answers.
+    fn url(&self, path: &str) -> String {
+        self.ours.clear_url(path).replace("localhost", "127.0.0.1")
+    }
+
+    fn sound(&self) -> [String; 2] {
+        [("ONE", "one"), ("TWO", "two")].map(|(name, directory)| {
+            let url = self.url(&format!("/data/{directory}"));
+            endpoint(name, &[&url], "administrators = [\"admin@example.org\"]")
+        })
+    }
+
+    fn file(&self, endpoints: &[String]) -> String {
+        let mesh = "[mesh]\ntitle = \"site\"\nsize = \"100KB\"\n".to_owned();
+        plain(&self.lab.file([&[mesh], endpoints].concat().concat().as_bytes()))
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Run {
+        self.lab.run_client(command, arguments)
+    }
+
+    fn history(&self, arguments: &[&str]) -> Vec<Value> {
+        let arguments = [&["history"], arguments].concat();
+        json_lines(&run(&self.lab.client(arguments).expect("the client is built")).succeeded())
+    }
+
+    fn fresh(&self, ending: &str) -> PathBuf {
+        self.lab.fresh("output").with_extension(ending)
+    }
+
+    fn is_clean(&self) -> bool {
+        ["one", "two"]
+            .iter()
+            .all(|name| visible(&self.ours.data().join(name)).is_empty())
+    }
+}
+
+fn plain(path: &Path) -> String {
+    path.to_str().expect("plain").to_owned()
+}
+
+#[test]
+fn a_mesh_reports_on_itself_and_tries_its_outputs_first() {
+    let Some(site) = Site::start("a_mesh_reports_on_itself_and_tries_its_outputs_first") else {
+        return;
+    };
+    let file = site.file(&site.sound());
+    let [html, save, history] = ["html", "json", "sqlite"].map(|ending| plain(&site.fresh(ending)));
+    let outputs = ["--html", &html, "--save", &save, "--history", &history];
+    let bad = ["--junit", "/nowhere/run.xml", "--prometheus", "/nowhere/run.prom"];
+    let refused = site
+        .run("mesh", &[&[file.as_str()], &outputs[..], &bad].concat())
+        .failed_with(5);
+    for name in ["/nowhere/run.xml", "/nowhere/run.prom"] {
+        assert!(refused.stderr.contains(name), "{}", refused.said());
+    }
+    // Nothing was copied, and no history has it.
+    assert!(!Path::new(&html).exists() && !Path::new(&save).exists());
+    let none = site
+        .lab
+        .client(["history", "list", "--history", &history])
+        .expect("built");
+    assert!(run(&none).succeeded().text().lines().count() <= 1);
+
+    let told = site
+        .run("mesh", &[&[file.as_str()], &outputs[..], &["--mail-dry-run"]].concat())
+        .succeeded();
+    assert!(told.text().contains("2 endpoints, "), "{}", told.said());
+    assert!(told.text().contains("To: admin@example.org"), "{}", told.said());
+    assert!(fs::read_to_string(&html).expect("a page").ends_with("</html>\n"));
+    let saved: Value = serde_json::from_str(&fs::read_to_string(&save).expect("a run")).expect("JSON");
+    assert_eq!(site.history(&["export", "--history", &history]), [saved]);
+    assert!(site.is_clean());
+
+    let loaded = site.run(
+        "stress",
+        &[
+            &file,
+            "--copies",
+            "5",
+            "--per",
+            "1s",
+            "--size",
+            "10KB",
+            "--ramp",
+            "0",
+            "--hold",
+            "1s",
+            "--history",
+            &history,
+            "--json",
+        ],
+    );
+    let results = last_json(&loaded.succeeded());
+    let newest = site.history(&["export", "--history", &history, "--instrument", "stress"]);
+    assert_eq!(newest, [results]);
+    assert!(site.is_clean());
+}
+
+#[test]
+fn what_is_not_tried_has_its_reason() {
+    let Some(site) = Site::start("what_is_not_tried_has_its_reason") else {
+        return;
+    };
+    let url = site.url("/data/one");
+    let missing = endpoint("ONE", &[&url], "token_file = \"missing.token\"");
+    let [_, other] = site.sound();
+    let file = site.file(&[missing, other]);
+    let planned = site.run("mesh", &[&file, "--dry-run"]).succeeded();
+    assert!(planned.text().contains("missing.token"), "{}", planned.said());
+    assert!(
+        !planned.text().contains("--token-file"),
+        "the file names it: {}",
+        planned.said()
+    );
+    let forecast = site.run("stress", &[&file, "--dry-run"]).succeeded();
+    assert!(forecast.text().contains("0 links: "), "{}", forecast.said());
+    assert!(
+        forecast
+            .text()
+            .contains("2 links not tried: no credential (token) for ONE: "),
+        "{}",
+        forecast.said()
+    );
+    let forecast = last_json(&site.run("stress", &[&file, "--dry-run", "--json"]).succeeded());
+    assert_eq!(forecast["not_tried"][0]["links"], 2, "{forecast:#}");
+}
