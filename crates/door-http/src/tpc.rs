@@ -128,6 +128,8 @@ fn start(
         path: exchange.http.path.as_str().to_owned(),
         remote: location.to_string(),
         client: exchange.http.peer,
+        ordered_by: exchange.http.record.client(None),
+        own_scheme: if exchange.http.is_encrypted() { "https" } else { "http" },
         credential: exchange.http.record.credential,
         subject: exchange.http.record.subject.clone(),
         peer_credential: None,

@@ -408,6 +408,13 @@ pub struct TransferStart {
     pub remote: String,
     /// The client that ordered it.
     pub client: SocketAddr,
+    /// The same client with all that is known of it, as at its login.
+    #[serde(skip)]
+    pub ordered_by: telemetry::Client,
+    /// The scheme in which it named the file here, in the words of XRootD's monitoring: `https`,
+    /// `http` or `xroot`.
+    #[serde(skip)]
+    pub own_scheme: &'static str,
     /// The kind of the client's credential.
     pub credential: &'static str,
     /// The subject of the client's credential.

@@ -116,13 +116,20 @@ impl<'c> Exchange<'c> {
         (exchange, ready)
     }
 
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.connection.stream.is_encrypted()
+    }
+
     /// Whether secrets may be sent on this connection.
     ///
     /// # Errors
     /// `tls_required`: they may not.
     pub fn admit_secrets(&self) -> Result<()> {
-        let is_encrypted = self.connection.stream.is_encrypted();
-        self.server.authenticator.admit_secrets(is_encrypted, self.peer.ip())
+        self.server
+            .authenticator
+            .admit_secrets(self.is_encrypted(), self.peer.ip())
     }
 
     /// Whether the request came with a credential that grants something by itself.

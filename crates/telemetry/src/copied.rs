@@ -9,6 +9,8 @@ use crate::client::Client;
 pub struct Copied {
     /// Who ordered it.
     pub client: Client,
+    /// The scheme in which the client named the file here: `https`, `http` or `xroot`.
+    pub own_scheme: &'static str,
     /// Whether this server fetched; otherwise it sent.
     pub is_pull: bool,
     /// The URL of the file at the other server, without its query.

@@ -206,6 +206,7 @@ fn a_third_party_copy_is_booked_on_who_ordered_it() {
     let began = SystemTime::UNIX_EPOCH + Duration::new(START_S, 12_345_000);
     let copied = Copied {
         client: client(1),
+        own_scheme: "xroot",
         is_pull: true,
         remote: "root://a:1094//f".to_owned(),
         path: "/f".to_owned(),
@@ -247,6 +248,44 @@ fn a_third_party_copy_is_booked_on_who_ordered_it() {
             if opened.is_written && closed.totals.written_bytes == 3_000_000),
         "{files:?}"
     );
+}
+
+#[test]
+fn a_copy_belongs_to_the_login_of_its_client() {
+    let mut site = site(10);
+    let web = || telemetry::Client {
+        spoken: telemetry::Spoken::Http,
+        ..client(1)
+    };
+    let file = site.hub.open(web, &opening("/a", 10, false));
+    assert_eq!(site.hear(5).0.matches('u').count(), 1);
+    let copied = Copied {
+        client: web(),
+        own_scheme: "http",
+        is_pull: false,
+        // The other side's protocol is not that of the client.
+        remote: "root://a:1094//f".to_owned(),
+        path: "/f".to_owned(),
+        bytes: 10,
+        streams: 1,
+        result: 0,
+        began: SystemTime::UNIX_EPOCH,
+        ended: SystemTime::UNIX_EPOCH,
+    };
+    site.hub.tell(&Event::Copied(copied.into()));
+    let Ok(Some(event)) = site.queue.next(Duration::ZERO) else {
+        panic!("an event")
+    };
+    site.reporter.event(&event, START_S + 6);
+    let datagrams = site.reporter.datagrams(START_S + 11);
+    let told = datagrams.iter().find_map(|datagram| match datagram {
+        Datagram::Copies(packet) => Some(String::from_utf8_lossy(packet).into_owned()),
+        Datagram::Detail(_) => None,
+    });
+    let told = told.expect("a copy");
+    assert!(told.contains(r#""Src":"http://d1.example.org:1094//f""#), "{told}");
+    assert!(!read(datagrams).0.contains('u'), "it is no other login");
+    drop(file);
 }
 
 #[test]

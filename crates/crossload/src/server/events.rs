@@ -13,7 +13,7 @@ use endpoint::{
     ShareUsedUp, TransferRecord, TransferStart,
 };
 use serde_json::json;
-use telemetry::{Client, Copied, Event, FlowFacts, Hub, SharedMarking, Spoken};
+use telemetry::{Copied, Event, FlowFacts, Hub, SharedMarking};
 use transfer::{Events, FlowMark, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
@@ -292,23 +292,9 @@ impl ShareEvents for Observer {
 fn copied(record: &TransferRecord) -> Copied {
     let start = &record.start;
     let ended = SystemTime::now();
-    let spoken = if start.remote.starts_with("root") {
-        Spoken::Xroot
-    } else {
-        Spoken::Http
-    };
     Copied {
-        client: Client {
-            spoken,
-            peer: start.client,
-            local: None,
-            user: String::new(),
-            program: String::new(),
-            credential: start.credential,
-            subject: start.subject.clone().unwrap_or_default(),
-            issuer: String::new(),
-            organisation: String::new(),
-        },
+        client: start.ordered_by.clone(),
+        own_scheme: start.own_scheme,
         is_pull: start.mode == "pull",
         remote: start.remote.clone(),
         path: start.path.clone(),
@@ -326,7 +312,7 @@ fn copied(record: &TransferRecord) -> Copied {
 fn flow_mark(telemetry: &Hub, start: &TransferStart) -> FlowMark {
     let facts = FlowFacts {
         tag: start.scitag,
-        organisation: "",
+        organisation: &start.ordered_by.organisation,
         path: &start.path,
     };
     FlowMark {

@@ -221,6 +221,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -
     let transfer_id = fresh_id();
     exchange.record.transfer_id = Some(transfer_id.clone());
     let request_id = exchange.name_request().to_owned();
+    let ordered_by = exchange.client_facts();
     let record = &exchange.record;
     TransferStart {
         transfer_id,
@@ -229,6 +230,8 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -
         path: path.as_str().to_owned(),
         remote: source.file.location.to_string(),
         client: exchange.connection.peer,
+        ordered_by,
+        own_scheme: "xroot",
         credential: record.credential,
         subject: record.subject.clone(),
         peer_credential: source.shown,

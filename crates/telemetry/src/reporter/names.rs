@@ -13,13 +13,6 @@ fn protocol(spoken: Spoken) -> &'static str {
     }
 }
 
-fn scheme(spoken: Spoken) -> &'static str {
-    match spoken {
-        Spoken::Http => "https",
-        Spoken::Xroot => "xroot",
-    }
-}
-
 /// How XRootD names the way in which a client proved who it is.
 fn authentication(client: &Client) -> &'static str {
     match (client.spoken, client.credential) {
@@ -70,10 +63,7 @@ pub(super) fn copy_record(server: &Server, copied: &Copied, has_names: bool) -> 
     let port = client.peer.port();
     let here = format!(
         "{}://{}:{}/{}",
-        scheme(client.spoken),
-        server.host,
-        server.port,
-        copied.path
+        copied.own_scheme, server.host, server.port, copied.path
     );
     let (source, destination) = match copied.is_pull {
         true => (copied.remote.clone(), here),
