@@ -16,4 +16,5 @@ mod steps;
 
 pub use kind::Kind;
 pub use reproduce::Trust;
+pub use smoke::cells as smoke_cells;
 pub use smoke::{Blame, Credential, Failure, Options, Outcome, Probe, Protocol, Smoke, Tally};

@@ -40,7 +40,7 @@ impl Context<'_> {
         match self.kind {
             Kind::Token => Some("TOKEN"),
             Kind::Macaroon => Some("MACAROON"),
-            Kind::Anonymous | Kind::Proxy => None,
+            Kind::Anonymous | Kind::Proxy | Kind::Keys => None,
         }
     }
 
@@ -126,6 +126,12 @@ impl Context<'_> {
 
     /// Upload of a file.
     pub(crate) fn upload(&self, place: &Location) -> Vec<String> {
+        if place.is_s3() {
+            return vec![format!(
+                "crossload copy --force {ANY_FILE} {}",
+                quoted(&place.to_wire())
+            )];
+        }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {ANY_FILE} {}", self.root_url(place))),
             false => self.curl(&[&format!("-T {ANY_FILE}")], place),
@@ -134,6 +140,9 @@ impl Context<'_> {
 
     /// Download of a file.
     pub(crate) fn download(&self, place: &Location) -> Vec<String> {
+        if place.is_s3() {
+            return vec![format!("crossload copy --force {} /dev/null", quoted(&place.to_wire()))];
+        }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {} /dev/null", self.root_url(place))),
             false => self.curl(&["-o /dev/null"], place),
@@ -156,6 +165,9 @@ impl Context<'_> {
 
     /// Question for the size.
     pub(crate) fn size(&self, place: &Location) -> Vec<String> {
+        if place.is_s3() {
+            return vec![format!("crossload stat {}", quoted(&place.to_wire()))];
+        }
         match place.is_xrootd() {
             true => self.xroot(&format!(
                 "xrdfs {} stat {}",
@@ -168,6 +180,9 @@ impl Context<'_> {
 
     /// Removal of a file.
     pub(crate) fn delete(&self, place: &Location) -> Vec<String> {
+        if place.is_s3() {
+            return vec![format!("crossload rm {}", quoted(&place.to_wire()))];
+        }
         match place.is_xrootd() {
             true => self.xroot(&format!(
                 "xrdfs {} rm {}",
@@ -176,6 +191,12 @@ impl Context<'_> {
             )),
             false => self.curl(&["-X DELETE"], place),
         }
+    }
+
+    /// A copy that the destination makes with a proxy of ours.
+    pub(crate) fn lite_copy(&self, source: &Location, destination: &Location) -> Vec<String> {
+        let [from, to] = [source, destination].map(|end| quoted(&end.to_wire()));
+        self.xroot(&format!("xrdcp --force --tpc delegate only {from} {to}"))
     }
 
     /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme`

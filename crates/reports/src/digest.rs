@@ -73,6 +73,13 @@ pub fn digests(view: &View<'_>, earlier: Option<&View<'_>>) -> Vec<Digest> {
     owned.iter().map(of).collect()
 }
 
+/// The same about all endpoints, for the one who runs the instrument; without an address.
+#[must_use]
+pub fn of_all(view: &View<'_>, earlier: Option<&View<'_>>) -> Digest {
+    let endpoints: Vec<&EndpointSeen> = view.run.endpoints.iter().collect();
+    digest(view, earlier, "", &endpoints)
+}
+
 fn digest(view: &View<'_>, earlier: Option<&View<'_>>, address: &str, endpoints: &[&EndpointSeen]) -> Digest {
     let mut entries: Vec<Entry<'_>> = endpoints
         .iter()

@@ -168,6 +168,8 @@ pub struct View<'a> {
     /// How links did in the newest runs, this one included, by the begin of the run, oldest first;
     /// empty without a history.
     pub trends: HashMap<Link, Vec<(u64, LinkRun)>>,
+    /// The scores of endpoints after this run, from 0 to 20; empty without a history.
+    pub scores: BTreeMap<String, u8>,
     /// For each cell of the run that failed, its place in `groups`.
     pub group_of: HashMap<usize, usize>,
     /// How all cells ended.
@@ -213,6 +215,7 @@ impl<'a> View<'a> {
             names,
             plane_of,
             trends: HashMap::new(),
+            scores: BTreeMap::new(),
             group_of: group_of.collect(),
             planes: planes.into_values().collect(),
             groups,
@@ -232,6 +235,13 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn with_trends(mut self, series: Vec<LinkSeries<LinkRun>>) -> Self {
         self.trends = series.into_iter().map(|one| (one.link, one.points)).collect();
+        self
+    }
+
+    /// The same with the scores of its endpoints.
+    #[must_use]
+    pub fn with_scores(mut self, scores: BTreeMap<String, u8>) -> Self {
+        self.scores = scores;
         self
     }
 

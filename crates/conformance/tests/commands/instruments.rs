@@ -1,4 +1,4 @@
-//! What `mesh` and `stress` have in common: a file of endpoints, reports, and the history.
+//! What `mesh`, `stress` and `smoke` have in common: a file of endpoints, reports, and the history.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,9 @@ struct Site {
     lab: Lab,
     ours: Crossload,
 }
+
+/// No server listens there.
+const NOWHERE: &str = "http://127.0.0.1:9/data";
 
 impl Site {
     fn start(test: &str) -> Option<Self> {
@@ -151,4 +154,116 @@ fn what_is_not_tried_has_its_reason() {
     );
     let forecast = last_json(&site.run("stress", &[&file, "--dry-run", "--json"]).succeeded());
     assert_eq!(forecast["not_tried"][0]["links"], 2, "{forecast:#}");
+}
+
+#[test]
+fn smoke_probes_a_list_each_day_and_says_how_its_endpoints_stand() {
+    let Some(site) = Site::start("smoke_probes_a_list_each_day_and_says_how_its_endpoints_stand") else {
+        return;
+    };
+    let [one, two] = site.sound();
+    let downtime = "[[downtime]]\nendpoint = \"RESTING\"\nfrom = \"2020-01-01T00:00:00Z\"\n\
+        until = \"2100-01-01T00:00:00Z\"\nreason = \"new disks\"\n";
+    let with = |bad: &str| {
+        let bad = endpoint("BAD", &[bad], "");
+        let resting = endpoint("RESTING", &[NOWHERE], "");
+        site.file(&[one.clone(), two.clone(), bad, resting, downtime.to_owned()])
+    };
+    let [history, save] = ["sqlite", "json"].map(|ending| plain(&site.fresh(ending)));
+    let daily = |file: &str| {
+        let arguments = [
+            file,
+            "--daily",
+            "--history",
+            &history,
+            "--save",
+            &save,
+            "--size",
+            "100KB",
+        ];
+        site.run("smoke", &[&["--list"], &arguments[..]].concat())
+    };
+    // At first all is well: the third endpoint is our server too.
+    let good = daily(&with(&site.url("/data"))).failed_with(2);
+    assert!(
+        good.text().contains("smoke of site: 1 in downtime, 3 without problems"),
+        "{}",
+        good.said()
+    );
+    let bad = daily(&with(NOWHERE)).failed_with(1);
+    let text = bad.text();
+    assert!(
+        text.contains("smoke of site: 1 with new problems, 1 in downtime, 2 without problems"),
+        "{}",
+        bad.said()
+    );
+    assert!(
+        text.contains("BAD: FAILED   http "),
+        "its probes have its name: {}",
+        bad.said()
+    );
+    let heads: Vec<&str> = text
+        .lines()
+        .filter(|line| line.contains("PROBLEM") || line.ends_with("problems"))
+        .collect();
+    assert_eq!(
+        heads[1..],
+        ["BAD: 1 NEW PROBLEM", "ONE: no problems", "TWO: no problems"],
+        "{text}"
+    );
+    assert!(
+        text.contains("; score 10 of 20") && text.contains("; score 12 of 20"),
+        "{text}"
+    );
+    assert!(text.contains("fails since "), "{text}");
+    let saved: Value = serde_json::from_str(&fs::read_to_string(&save).expect("a run")).expect("JSON");
+    assert_eq!(site.history(&["export", "--history", &history]), [saved]);
+    assert!(site.is_clean());
+    // What it prints as JSON names the endpoint.
+    let lines = json_lines(
+        &site
+            .run("smoke", &["--list", &with(NOWHERE), "--size", "100KB", "--json"])
+            .failed_with(1),
+    );
+    let (sum, probes) = lines.split_last().expect("lines");
+    assert!(sum["failed"].as_u64().is_some_and(|failed| failed > 0), "{sum:#}");
+    assert!(
+        probes
+            .iter()
+            .any(|probe| probe["endpoint"] == "BAD" && probe["outcome"] == "failed")
+    );
+    assert!(
+        probes
+            .iter()
+            .any(|probe| probe["endpoint"] == "ONE" && probe["outcome"] == "passed")
+    );
+}
+
+#[test]
+fn smoke_of_one_endpoint_is_kept_too() {
+    let Some(site) = Site::start("smoke_of_one_endpoint_is_kept_too") else {
+        return;
+    };
+    let history = plain(&site.fresh("sqlite"));
+    let url = site.url("/data/one");
+    let root = site.ours.root_url("/data/one").replace("localhost", "127.0.0.1");
+    let said = site.run("smoke", &[&url, &root, "--size", "100KB", "--history", &history]);
+    assert_eq!(said.code, Some(2), "no third party: {}", said.said());
+    let kept = &site.history(&["export", "--history", &history])[0];
+    assert_eq!(
+        (&kept["instrument"], &kept["title"]),
+        (&"smoke".into(), &url.as_str().into())
+    );
+    let software = kept["endpoints"][0]["software"].as_str().unwrap_or_default();
+    assert!(software.starts_with("crossload"), "{kept:#}");
+    let cells = kept["cells"].as_array().expect("cells");
+    let protocols: Vec<&str> = cells
+        .iter()
+        .filter_map(|cell| cell["link"]["source_protocol"].as_str())
+        .collect();
+    assert!(
+        protocols.contains(&"http") && protocols.contains(&"root"),
+        "{protocols:?}"
+    );
+    assert!(cells.iter().all(|cell| cell["link"]["mode"] == "probe"), "{kept:#}");
 }

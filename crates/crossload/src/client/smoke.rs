@@ -1,61 +1,76 @@
 //! `crossload smoke`: tests an endpoint with every request that a transfer needs.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use credentials::discovery::trust_directory;
-use probe::{Credential, Failure as Fault, Kind, Options, Outcome, Probe, Smoke, Tally, Trust};
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use history::{EndpointSeen, Instrument, Run};
+use probe::mesh::{CredentialKind, Endpoint, EndpointFile};
+use probe::{Credential, Failure as Fault, Kind, Options, Outcome, Probe, Smoke, Tally, Trust, smoke_cells};
 use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::INTERRUPTED;
-use super::place::Place;
+use super::mesh::endpoints::{self, without};
+use super::place::{Place, without_query};
 use super::session::ClientContext;
-use crate::command_line::{Common, SmokeOptions};
+use crate::command_line::{Common, ReportOptions, SmokeOptions};
 use crate::failure::Failure;
-use crate::output;
+use crate::reporting::{self, Page, Printed};
+use crate::{output, stored_runs};
 
+/// Endpoints of a list that are probed at the same time.
+const ENDPOINTS_AT_ONCE: usize = 8;
 /// Time limit of the clean-up after an interruption.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// An endpoint to be probed.
+struct Target {
+    seen: EndpointSeen,
+    smoke: Smoke<'static>,
+}
 
 /// Runs the probes. The exit code is 0 if all passed, 1 if one failed, 2 if one was skipped.
 ///
 /// # Errors
-/// An unusable URL, an unreadable credential, or an interruption, after cleaning up.
+/// An unusable URL, an unreadable credential, an output that cannot be used, or an interruption,
+/// after cleaning up.
 pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(probe(options))
 }
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
+    let reports = reports(options)?;
+    reporting::try_outputs(&reports, options.results.save.as_deref())?;
     let session = ClientContext::open(&options.common)?;
-    let places = places(&session, &options.places).await?;
-    let (at_hand, missing) = credentials(&session, places.first());
-    let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
-    let wanted = Options {
-        places,
-        pull: self::places(&session, &options.pull).await?,
-        push: self::places(&session, &options.push).await?,
-        kinds,
-        size_bytes: options.size,
-        trust: trust(&options.common),
+    let (title, targets) = match &options.list {
+        Some(file) => listed(&session, options, file).await?,
+        None => single(&session, options).await?,
     };
-    let as_json = options.common.json;
+    let page = Page::open(&reports, None).await?;
     super::end_at_second_interrupt(INTERRUPTED).map_err(|cause| Failure::system("cannot receive signals", &cause))?;
-    let smoke = Smoke::new(wanted, at_hand, missing, &mark(), |probe| show(probe, as_json));
+    let started_ms = now_ms();
+    let running = stream::iter(&targets).for_each_concurrent(ENDPOINTS_AT_ONCE, |target| target.smoke.run());
     let interrupted = tokio::select! {
-        () = smoke.run() => None,
+        () = running => None,
         _ = tokio::signal::ctrl_c() => Some("interrupted"),
         () = super::wait(options.common.timeout) => Some("stopped by --timeout"),
     };
-    if tokio::time::timeout(CLEAN_UP_TIMEOUT, smoke.clean_up()).await.is_err() {
+    let cleaning = stream::iter(&targets).for_each_concurrent(ENDPOINTS_AT_ONCE, |target| target.smoke.clean_up());
+    if tokio::time::timeout(CLEAN_UP_TIMEOUT, cleaning).await.is_err() {
         output::complain("clean-up timed out: files named smoke-test-… may be left behind");
     }
-    let tally = Tally::of(&smoke.probes());
-    match as_json {
+    let probes: Vec<Probe> = targets.iter().flat_map(|target| target.smoke.probes()).collect();
+    let tally = Tally::of(&probes);
+    match options.common.json {
         true => output::json(&tally.to_json()),
         false => output::line(&format!("\n{tally}")),
     }
+    let results = results(title, started_ms, interrupted.is_none(), targets);
+    conclude(options, &reports, page.as_ref(), &results).await?;
     match interrupted {
         Some(why) => Err(Failure {
             words: format!("{INTERRUPTED} (Interrupted system call) - {why}; the test files were removed"),
@@ -63,8 +78,146 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
             code: None,
             exit_code: INTERRUPTED,
         }),
-        None => Ok(tally.exit_code()),
+        None => {
+            if let Some(page) = page {
+                page.serve_until_interrupted().await?;
+            }
+            Ok(tally.exit_code())
+        }
     }
+}
+
+/// The options about reports; a daily run is kept.
+fn reports(options: &SmokeOptions) -> Result<ReportOptions, Failure> {
+    let mut reports = options.results.reports.clone();
+    if options.daily {
+        reports.history = Some(stored_runs::file(reports.history.as_deref())?);
+    }
+    Ok(reports)
+}
+
+/// The endpoint whose URLs the command has.
+async fn single(session: &ClientContext, options: &SmokeOptions) -> Result<(String, Vec<Target>), Failure> {
+    let places = places(session, &options.places).await?;
+    let (at_hand, missing) = credentials(session, &places);
+    let name = places.first().map(Location::authority).unwrap_or_default();
+    let title = options.places.first().map(|text| without_query(text).to_owned());
+    let seen = EndpointSeen {
+        name,
+        ..EndpointSeen::default()
+    };
+    let target = target(session, options, seen, places, at_hand, missing).await?;
+    Ok((title.unwrap_or_default(), vec![target]))
+}
+
+/// The endpoints of a file. Those in downtime are not probed.
+async fn listed(
+    session: &ClientContext,
+    options: &SmokeOptions,
+    path: &Path,
+) -> Result<(String, Vec<Target>), Failure> {
+    let text = std::fs::read_to_string(path).map_err(|cause| Failure::system(path.display(), &cause))?;
+    let file = EndpointFile::parse(&text, path)?;
+    let mut targets = Vec::new();
+    for endpoint in endpoints::endpoints(session, &file).await? {
+        let seen = endpoint.seen(now_ms());
+        let places = match seen.downtime {
+            Some(_) => Vec::new(),
+            None => endpoint.places.iter().map(|place| place.location.clone()).collect(),
+        };
+        let (at_hand, missing) = endpoint_credentials(session, &endpoint);
+        targets.push(target(session, options, seen, places, at_hand, missing).await?);
+    }
+    Ok((file.mesh.title, targets))
+}
+
+async fn target(
+    session: &ClientContext,
+    options: &SmokeOptions,
+    seen: EndpointSeen,
+    places: Vec<Location>,
+    at_hand: Vec<Credential>,
+    missing: Vec<(Kind, String)>,
+) -> Result<Target, Failure> {
+    let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
+    let wanted = Options {
+        places,
+        pull: self::places(session, &options.pull).await?,
+        push: self::places(session, &options.push).await?,
+        kinds,
+        size_bytes: options.size,
+        trust: trust(&options.common),
+    };
+    let as_json = options.common.json;
+    // Of many endpoints, what went well is no news.
+    let name = options.list.as_ref().map(|_| seen.name.clone());
+    let shows_all = name.is_none() || options.common.verbose > 0;
+    let show = move |probe: &Probe| {
+        if as_json || shows_all || !matches!(probe.outcome, Outcome::Passed) {
+            show(probe, name.as_deref(), as_json);
+        }
+    };
+    let mark = mark(&seen.name);
+    Ok(Target {
+        smoke: Smoke::new(wanted, at_hand, missing, &mark, show),
+        seen,
+    })
+}
+
+/// The results as a run of the history.
+fn results(title: String, started_ms: u64, is_complete: bool, targets: Vec<Target>) -> Run {
+    let cells = targets
+        .iter()
+        .flat_map(|target| smoke_cells(&target.seen.name, &target.smoke.probes(), started_ms));
+    Run {
+        instrument: Instrument::Smoke,
+        title,
+        started_ms,
+        ended_ms: now_ms(),
+        program: concat!("crossload ", env!("CARGO_PKG_VERSION")).to_owned(),
+        is_complete,
+        cells: cells.collect(),
+        endpoints: targets
+            .into_iter()
+            .map(|target| EndpointSeen {
+                software: target.smoke.software(),
+                ..target.seen
+            })
+            .collect(),
+        figures: Vec::new(),
+    }
+}
+
+/// Reports the results everywhere that the options name.
+///
+/// # Errors
+/// The first of what failed; the others are printed.
+async fn conclude(
+    options: &SmokeOptions,
+    reports: &ReportOptions,
+    page: Option<&Page>,
+    results: &Run,
+) -> Result<(), Failure> {
+    let saved = options
+        .results
+        .save
+        .as_deref()
+        .map(|file| reporting::save(results, file));
+    let printed = match options.daily && !options.common.json {
+        true => Printed::Digest,
+        false => Printed::Nothing,
+    };
+    let told = reporting::deliver(results, reports, printed, options.common.json).await;
+    if let Some(page) = page {
+        page.show(results);
+    }
+    reporting::first_of(saved.into_iter().chain([told]).filter_map(Result::err).collect())
+}
+
+/// Milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn places(session: &ClientContext, texts: &[String]) -> Result<Vec<Location>, Failure> {
@@ -72,7 +225,7 @@ async fn places(session: &ClientContext, texts: &[String]) -> Result<Vec<Locatio
     for text in texts {
         let Place::Remote(location) = session.place(text).await? else {
             let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_subject(text);
-            let words = "smoke takes http, https, dav, davs, root and roots URLs";
+            let words = "smoke takes http, https, dav, davs, root, roots, s3 and s3s URLs";
             return Err(error.with_detail(words).into());
         };
         places.push(location);
@@ -80,11 +233,12 @@ async fn places(session: &ClientContext, texts: &[String]) -> Result<Vec<Locatio
     Ok(places)
 }
 
-/// The available credentials, each on its own, and the reasons for the missing ones; those for the
-/// first place.
-fn credentials(session: &ClientContext, first: Option<&Location>) -> (Vec<Credential>, Vec<(Kind, String)>) {
-    let mut access = session.access(first, None);
-    let (token, identity) = (access.bearer.take(), access.identity.take());
+/// The available credentials, each on its own, and the reasons for the missing ones: those for the
+/// first place, and the access key for the first one of S3.
+fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>, Vec<(Kind, String)>) {
+    let other = places.iter().find(|place| !place.is_s3());
+    let mut access = session.access(other.or(places.first()), None);
+    let (token, identity, _) = (access.bearer.take(), access.identity.take(), access.account.take());
     let with = |kind: Kind, access: Access| Credential {
         kind,
         client: session.client.clone(),
@@ -110,6 +264,63 @@ fn credentials(session: &ClientContext, first: Option<&Location>) -> (Vec<Creden
         }
         None => missing.push((Kind::Proxy, "no proxy: give --proxy, or set X509_USER_PROXY".to_owned())),
     }
+    let s3 = places.iter().find(|place| place.is_s3());
+    match s3.map(|place| session.access(Some(place), None)) {
+        Some(access) if access.account.is_some() => {
+            let (bearer, identity) = (None, None);
+            found.push(with(
+                Kind::Keys,
+                Access {
+                    bearer,
+                    identity,
+                    ..access
+                },
+            ));
+        }
+        Some(_) => missing.push((
+            Kind::Keys,
+            "no access key: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name the storage a remote".to_owned(),
+        )),
+        None => {}
+    }
+    (found, missing)
+}
+
+/// The credentials that a file of endpoints has for an endpoint.
+fn endpoint_credentials(session: &ClientContext, endpoint: &Endpoint) -> (Vec<Credential>, Vec<(Kind, String)>) {
+    let kind = |kind: CredentialKind, place: &Location| match kind {
+        CredentialKind::X509 => Kind::Proxy,
+        CredentialKind::Token => Kind::Token,
+        CredentialKind::Keys if place.is_s3() => Kind::Keys,
+        CredentialKind::Keys | CredentialKind::Anonymous => Kind::Anonymous,
+    };
+    let (mut found, mut missing): (Vec<Credential>, Vec<(Kind, String)>) = Default::default();
+    for place in &endpoint.places {
+        for credential in &place.credentials {
+            let kind = kind(credential.kind, &place.location);
+            if found.iter().all(|known| known.kind != kind) {
+                found.push(Credential {
+                    kind,
+                    client: session.client.clone(),
+                    access: credential.access.clone(),
+                });
+            }
+        }
+        for (lacking, why) in &place.missing {
+            missing.push((kind(*lacking, &place.location), why.clone()));
+        }
+    }
+    if found.iter().all(|known| known.kind != Kind::Anonymous) {
+        let access = found.first().map(|one| without(one.access.clone()));
+        found.insert(
+            0,
+            Credential {
+                kind: Kind::Anonymous,
+                client: session.client.clone(),
+                access: access.unwrap_or_default(),
+            },
+        );
+    }
     (found, missing)
 }
 
@@ -129,14 +340,21 @@ pub(super) fn trust(common: &Common) -> Trust {
     }
 }
 
-/// A name component that is unique to this test.
-fn mark() -> String {
-    format!("{:x}-{}", crate::token::now_s(), std::process::id())
+/// A name component that is unique to this test of an endpoint.
+fn mark(endpoint: &str) -> String {
+    let is_plain = |letter: &char| letter.is_ascii_alphanumeric();
+    let endpoint: String = endpoint.chars().filter(is_plain).collect();
+    format!("{:x}-{}-{endpoint}", crate::token::now_s(), std::process::id())
 }
 
-fn show(probe: &Probe, as_json: bool) {
+/// Prints a probe; `endpoint`: with this name, where there are several.
+fn show(probe: &Probe, endpoint: Option<&str>, as_json: bool) {
     if as_json {
-        return output::json(&probe.to_json());
+        let mut line = probe.to_json();
+        if let Some(endpoint) = endpoint {
+            line["endpoint"] = endpoint.into();
+        }
+        return output::json(&line);
     }
     let address = probe
         .address
@@ -146,8 +364,9 @@ fn show(probe: &Probe, as_json: bool) {
         Outcome::Failed(_) => "FAILED",
         Outcome::Skipped(_) => "skipped",
     };
+    let endpoint = endpoint.map_or_else(String::new, |name| format!("{name}: "));
     output::line(&format!(
-        "{word:8} {:6} {address:16} {:10} {:40} {:>7} ms",
+        "{endpoint}{word:8} {:6} {address:16} {:10} {:40} {:>7} ms",
         probe.protocol.name(),
         probe.kind.name(),
         probe.name,
@@ -162,11 +381,9 @@ fn show(probe: &Probe, as_json: bool) {
 
 fn explain(failure: &Fault) {
     output::line(&format!("         {}: {}", failure.blame.name(), failure.says));
-    match (failure.server_status, &failure.server_words) {
-        (Some(status), Some(words)) => output::line(&format!("         the server said {status}: \"{words}\"")),
-        (Some(status), None) => output::line(&format!("         the server said {status}")),
-        (None, Some(words)) => output::line(&format!("         the server said: \"{words}\"")),
-        (None, None) => {}
+    let words = reports::words::server_said(failure.server_status, failure.server_words.as_deref());
+    if let Some(words) = words {
+        output::line(&format!("         {words}"));
     }
     for line in &failure.reproduce {
         output::line(&format!("         $ {line}"));

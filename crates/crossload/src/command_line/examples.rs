@@ -309,6 +309,10 @@ Examples:
       --pull https://b.example.org/public/file \\
       --push https://b.example.org/data/test
 
+  # Each morning: all endpoints of a file, mails to their administrators
+  crossload smoke --list sites.toml --daily \\
+      --mail smtp://localhost --mail-from smoke@example.org
+
 Exit code: 0 all passed, 1 something failed, 2 something was skipped, 4 interrupted.";
 
 pub(super) const REPORT: &str = "\

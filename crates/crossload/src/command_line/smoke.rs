@@ -1,9 +1,12 @@
 //! Options of `smoke`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use probe::Kind;
 
 use super::client::Common;
+use super::mesh::ResultOptions;
 use super::server::size;
 
 /// Options of `smoke`.
@@ -11,9 +14,18 @@ use super::server::size;
 pub(crate) struct SmokeOptions {
     /// Directory to probe, where you may write
     ///
-    /// Give its https URL and its root URL to probe both protocols.
-    #[arg(required = true, value_name = "URL")]
+    /// Give its https URL and its root URL to probe both protocols; s3 URLs too.
+    #[arg(required_unless_present = "list", value_name = "URL")]
     pub(crate) places: Vec<String>,
+    /// Probe all endpoints of this file instead, as crossload mesh --init prints one
+    #[arg(long, value_name = "FILE", conflicts_with = "places")]
+    pub(crate) list: Option<PathBuf>,
+    /// Keep the run, and print how each endpoint stands at the end: new problems first, and scores
+    ///
+    /// The history is that of --history, or crossload/history.sqlite in XDG_STATE_HOME or
+    /// ~/.local/state. With --mail, each administrator gets their part.
+    #[arg(long)]
+    pub(crate) daily: bool,
     /// Public file at another server, to pull from
     ///
     /// Give it once per protocol. Default: no pulls of public files.
@@ -30,6 +42,7 @@ pub(crate) struct SmokeOptions {
     /// - token: the token of --token-file
     /// - macaroon: one that the endpoint issues
     /// - x509: the proxy or certificate
+    /// - keys: the access key for an S3 storage
     #[arg(
         long,
         value_name = "KIND,...",
@@ -42,6 +55,8 @@ pub(crate) struct SmokeOptions {
     #[arg(long, value_name = "SIZE", default_value = "1200KB", value_parser = size)]
     pub(crate) size: u64,
     #[command(flatten)]
+    pub(crate) results: ResultOptions,
+    #[command(flatten)]
     pub(crate) common: Common,
 }
 
@@ -49,5 +64,5 @@ fn kind(text: &str) -> Result<Kind, String> {
     let known = Kind::ALL
         .into_iter()
         .find(|kind| kind.name().eq_ignore_ascii_case(text));
-    known.ok_or_else(|| "not one of anonymous, token, macaroon, x509".to_owned())
+    known.ok_or_else(|| "not one of anonymous, token, macaroon, x509, keys".to_owned())
 }

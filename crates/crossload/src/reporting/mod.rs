@@ -66,18 +66,48 @@ pub(crate) fn exit_code(run: &Run) -> u8 {
 /// The first of: a file that cannot be read or written, mails or a message that cannot be sent. The
 /// others are printed.
 pub(crate) async fn tell(run: &Run, options: &ReportOptions, as_json: bool) -> Result<(), Failure> {
+    deliver(run, options, Printed::Run, as_json).await
+}
+
+/// What of a run is printed on standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Printed {
+    /// The run, as JSON or as a matrix.
+    Run,
+    /// How each endpoint stands: new problems first.
+    Digest,
+    /// Nothing: the instrument has printed what there is.
+    Nothing,
+}
+
+/// As [`tell`], with another output.
+///
+/// # Errors
+/// As [`tell`].
+pub(crate) async fn deliver(
+    run: &Run,
+    options: &ReportOptions,
+    printed: Printed,
+    as_json: bool,
+) -> Result<(), Failure> {
     let (mut past, unkept) = match past(run, options.history.as_deref()) {
         Ok(past) => (past, None),
         Err(failure) => (None, Some(not_delivered(failure.words))),
     };
     let earlier = past.as_mut().and_then(|past| past.earlier.take());
     let view = view(run, past);
-    match as_json {
-        true => {
+    match (printed, as_json) {
+        (Printed::Run, true) => {
             output::json_piece(&reports::json::write(run));
             output::write_out(b"\n");
         }
-        false => output::write_out(text::write(&view, terminal()).as_bytes()),
+        (Printed::Run, false) => output::write_out(text::write(&view, terminal()).as_bytes()),
+        (Printed::Digest, _) => {
+            let before = earlier.as_ref().map(View::new);
+            let digest = reports::digest::of_all(&view, before.as_ref());
+            output::line(&format!("\n{}\n\n{}", digest.subject, digest.text));
+        }
+        (Printed::Nothing, _) => {}
     }
     let mut failures: Vec<Failure> = unkept.into_iter().collect();
     failures.extend(files::write(&view, options));
@@ -132,7 +162,10 @@ fn past(run: &Run, history: Option<&Path>) -> Result<Option<Past>, Failure> {
 fn view(run: &Run, past: Option<Past>) -> View<'_> {
     let view = View::new(run);
     match past {
-        Some(past) => view.with_faults(&past.faults).with_trends(past.links),
+        Some(past) => view
+            .with_faults(&past.faults)
+            .with_trends(past.links)
+            .with_scores(past.scores),
         None => view,
     }
 }

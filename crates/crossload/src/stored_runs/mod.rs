@@ -4,12 +4,14 @@ mod bench_report;
 mod compare;
 mod show;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use history::{
-    Filter, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute, ongoing,
+    Filter, Hysteresis, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute,
+    ongoing, standings,
 };
 use reports::limits::TREND_RUNS_MAX;
 use serde::Serialize;
@@ -57,7 +59,7 @@ pub(crate) fn run(action: &HistoryAction) -> Result<u8, Failure> {
 ///
 /// # Errors
 /// No directory of the user is known.
-fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
+pub(crate) fn file(given: Option<&Path>) -> Result<PathBuf, Failure> {
     let own = || Some(state_directory()?.join(FILE));
     let found = given.map(Path::to_owned).or_else(own);
     found.ok_or_else(|| Failure::invalid("set HOME or XDG_STATE_HOME, or give --history: the history is there"))
@@ -85,6 +87,8 @@ pub(crate) struct Past {
     pub(crate) links: Vec<LinkSeries<LinkRun>>,
     /// The run before it.
     pub(crate) earlier: Option<Run>,
+    /// The scores of its endpoints, after it.
+    pub(crate) scores: BTreeMap<String, u8>,
 }
 
 /// Makes a history if there is none, to see that runs can be kept.
@@ -120,6 +124,10 @@ fn past(store: &Store, run: &Run) -> Result<Past, StoreError> {
     let earlier = runs.iter().find(|one| one.started_ms < run.started_ms);
     Ok(Past {
         faults: ongoing(&verdicts),
+        scores: standings(&verdicts, Hysteresis::default())
+            .into_iter()
+            .map(|standing| (standing.endpoint, standing.score))
+            .collect(),
         links,
         earlier: earlier.map(|one| store.load(one.id)).transpose()?.flatten(),
     })

@@ -149,9 +149,7 @@ impl Reproduction<'_> {
                 lines.extend(self.context(active).copy(active.file, header, passive.file, None));
             }
             ((Protocol::Root, Protocol::Root), Mode::Lite) => {
-                let [from, to] = [source, destination].map(|end| quoted(&end.file.to_wire()));
-                let command = format!("xrdcp --force --tpc delegate only {from} {to}");
-                lines.extend(self.context(active).xroot(&command));
+                lines.extend(self.context(active).lite_copy(source.file, destination.file));
             }
             _ => lines.push(self.own_copy()),
         }

@@ -40,6 +40,9 @@ pub use plan::{Ends, Planned, Seat, Topology, Wanted, plan};
 pub use stress::{Load, StopAt, Stress};
 pub use through::{CopyEnd, OrderedCopy, Through};
 
+pub(crate) use software::named;
+pub(crate) use step::{milliseconds, without_tokens};
+
 use crate::reproduce::Trust;
 use crate::steps::Content;
 use cell::Seeded;

@@ -39,7 +39,7 @@ impl Mesh<'_> {
 }
 
 /// The name and version. XRootD tells its version only, such as `v5.5.3`.
-fn named(version: &str) -> Option<String> {
+pub(crate) fn named(version: &str) -> Option<String> {
     let is_bare = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
     match version {
         "" => None,

@@ -41,7 +41,7 @@ impl StepName {
 }
 
 /// A time in whole milliseconds.
-pub(super) fn milliseconds(time: Duration) -> u64 {
+pub(crate) fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -91,7 +91,7 @@ const TOKEN_BYTES_MIN: usize = 40;
 
 /// Words without what may be a token: results are kept, shown and mailed, and some servers quote
 /// the credential that they refuse.
-fn without_tokens(words: &str) -> String {
+pub(crate) fn without_tokens(words: &str) -> String {
     let is_of_token = |letter: char| letter.is_ascii_alphanumeric() || "_-.~+=".contains(letter);
     let mut clean = String::with_capacity(words.len());
     let mut rest = words;

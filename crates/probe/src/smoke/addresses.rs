@@ -1,10 +1,13 @@
-//! The addresses of an endpoint, each of which must serve.
+//! The addresses of an endpoint: each must serve.
 
 use std::net::IpAddr;
+use std::sync::PoisonError;
 
 use net::names::addresses_of;
 use remote::{Access, Resource};
 use types::{Error, ErrorCode, Location, Phase, Side};
+
+use crate::mesh::named;
 
 use super::{At, CONTROL_TIMEOUT, Failure, Kind, Outcome, Smoke, within};
 
@@ -35,6 +38,12 @@ impl Smoke<'_> {
         answers.then(|| place.clone())
     }
 
+    fn note_software(&self, version: Option<String>) {
+        let words = version.as_deref().and_then(|version| named(version.trim()));
+        let mut known = self.software.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = words.or(known.take());
+    }
+
     /// Whether an address answers at all: a connection, TLS with a certificate for the name, and
     /// the protocol.
     async fn reach(&self, place: &Location, address: IpAddr) -> bool {
@@ -56,7 +65,12 @@ impl Smoke<'_> {
         let is_xrootd = place.is_xrootd();
         let asked = within(CONTROL_TIMEOUT, &directory, async {
             match is_xrootd {
-                true => client.configuration(&directory, &["version"]).await.map(drop),
+                true => {
+                    let told = client.configuration(&directory, &["version"]).await?;
+                    self.note_software(told.into_iter().next().flatten());
+                    Ok(())
+                }
+                false if place.is_s3() => client.head(&directory, &[]).await.map(drop),
                 false => client.options(&directory).await.map(drop),
             }
         });
@@ -70,6 +84,7 @@ impl Smoke<'_> {
                         self.context(at)
                             .xroot(&format!("xrdfs {}:{} query config version", place.host(), place.port()))
                     }
+                    false if place.is_s3() => self.context(at).size(place),
                     false => self.context(at).curl(&["-X OPTIONS --include"], place),
                 };
                 Outcome::Failed(Box::new(Failure::of(&error, None, lines)))

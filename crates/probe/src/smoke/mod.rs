@@ -8,6 +8,7 @@
 
 mod addresses;
 mod report;
+mod results;
 mod series;
 mod third_party;
 
@@ -22,6 +23,7 @@ use crate::kind::Kind;
 use crate::reproduce::{Context, Trust};
 use crate::steps::Content;
 pub use report::{Blame, Failure, Outcome, Probe, Protocol, Tally};
+pub use results::cells;
 
 /// Time for an upload, a download, or a question for a checksum: the smoke test's.
 const DATA_TIMEOUT: Duration = Duration::from_secs(180);
@@ -83,6 +85,8 @@ pub struct Smoke<'a> {
     mark: String,
     litter: Mutex<Vec<Litter>>,
     probes: Mutex<Vec<Probe>>,
+    /// What the endpoint says it runs.
+    software: Mutex<Option<String>>,
     observe: Box<dyn Fn(&Probe) + Send + Sync + 'a>,
 }
 
@@ -105,6 +109,7 @@ impl<'a> Smoke<'a> {
             mark: mark.to_owned(),
             litter: Mutex::default(),
             probes: Mutex::default(),
+            software: Mutex::default(),
             observe: Box::new(observe),
         }
     }
@@ -148,6 +153,12 @@ impl<'a> Smoke<'a> {
         }
     }
 
+    /// What the endpoint says it runs, if it was asked and told.
+    #[must_use]
+    pub fn software(&self) -> Option<String> {
+        self.software.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// All probes so far.
     #[must_use]
     pub fn probes(&self) -> Vec<Probe> {
@@ -159,7 +170,10 @@ impl<'a> Smoke<'a> {
         match &self.options.kinds {
             Some(kinds) => kinds.contains(&kind),
             // Who has a credential does not expect a server to be open to all.
-            None => kind != Kind::Anonymous || self.credentials.iter().all(|one| one.kind == Kind::Anonymous),
+            None => {
+                let is_any = |one: &Credential| matches!(one.kind, Kind::Anonymous | Kind::Keys);
+                kind != Kind::Anonymous || self.credentials.iter().all(is_any)
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use types::{Error, Location, PeerStatus, Side};
+use types::{Error, Location, PeerStatus, Phase, Side};
 
 use crate::kind::Kind;
 
@@ -19,6 +19,10 @@ pub enum Protocol {
     Root,
     /// The XRootD protocol over TLS.
     Roots,
+    /// S3 in clear text.
+    S3,
+    /// S3 over TLS.
+    S3s,
 }
 
 impl Protocol {
@@ -26,6 +30,8 @@ impl Protocol {
     #[must_use]
     pub fn of(place: &Location) -> Self {
         match (place.is_xrootd(), place.is_encrypted()) {
+            (_, false) if place.is_s3() => Self::S3,
+            (_, true) if place.is_s3() => Self::S3s,
             (false, false) => Self::Http,
             (false, true) => Self::Https,
             (true, false) => Self::Root,
@@ -41,6 +47,8 @@ impl Protocol {
             Self::Https => "https",
             Self::Root => "root",
             Self::Roots => "roots",
+            Self::S3 => "s3",
+            Self::S3s => "s3s",
         }
     }
 }
@@ -82,8 +90,14 @@ impl Blame {
 pub struct Failure {
     /// Whose fault it is.
     pub blame: Blame,
+    /// The side that the error names.
+    pub side: Side,
+    /// When it happened.
+    pub phase: Phase,
     /// What was wrong, in one sentence.
     pub says: String,
+    /// The same without what only the user of this machine may know.
+    pub says_to_all: String,
     /// The stable code of the error, when there is one.
     pub code: Option<&'static str>,
     /// The status that the server answered with: of HTTP, or a number of the XRootD protocol.
@@ -100,13 +114,17 @@ impl Failure {
         if let Some(detail) = error.detail() {
             says.push_str(&format!(" ({detail})"));
         }
+        let says_to_all = says.clone();
         if let Some(private) = error.private() {
             // On a person's own machine nothing has to be hidden from that person.
             says.push_str(&format!(" [{private}]"));
         }
         Self {
             blame: Blame::of(error, third_party),
+            side: error.side(),
+            phase: error.phase(),
             says,
+            says_to_all,
             code: Some(error.code().name()),
             server_status: error.peer_status().map(PeerStatus::number),
             server_words: error.peer_words().map(str::to_owned),
@@ -247,7 +265,7 @@ impl std::fmt::Display for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{ErrorCode, Phase};
+    use types::ErrorCode;
 
     fn probe(outcome: Outcome) -> Probe {
         Probe {

@@ -30,7 +30,8 @@ impl Smoke<'_> {
                 address: Some(address),
                 macaroon_of: None,
             };
-            if !self.wants(kind) {
+            let has_keys = place.is_s3() && self.credentials.iter().any(|one| one.kind == Kind::Keys);
+            if !self.wants(kind) || !kind.suits(place) || (kind == Kind::Anonymous && has_keys) {
                 continue;
             }
             if kind == Kind::Macaroon {
@@ -150,7 +151,11 @@ impl Smoke<'_> {
         let lines = self.context(at).download(file);
         let read = steps::download(&key.client, &target, &self.content);
         self.judge("download", &target, at, lines, timed(DATA_TIMEOUT, &target, read).await);
-        if file.is_xrootd() {
+        if file.is_s3() {
+            let lines = self.context(at).size(file);
+            let asked = steps::size(&key.client, &target, self.content.size_bytes());
+            self.judge("size", &target, at, lines, timed(CONTROL_TIMEOUT, &target, asked).await);
+        } else if file.is_xrootd() {
             let lines = self.context(at).checksum(file, "adler32", false);
             let asked = steps::digest(&key.client, &target, &self.content, ADLER32, false);
             self.judge("adler32", &target, at, lines, timed(DATA_TIMEOUT, &target, asked).await);

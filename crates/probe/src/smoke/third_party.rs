@@ -5,8 +5,8 @@
 //! for example, which is shown by asking it directly.
 
 use credentials::{Activities, Activity};
-use remote::{Access, CopyOrder, Direction, Resource};
-use types::{Location, Side};
+use remote::{Access, CopyOrder, Delegation, Direction, Resource};
+use types::{ErrorCode, Location, Side};
 
 use super::series::{in_lower_case, writing};
 use super::{
@@ -25,11 +25,17 @@ struct Wanted<'a> {
     expected_bytes: Option<u64>,
     /// How the scheme of the other side's token is written.
     scheme: Option<&'static str>,
+    /// Whether the endpoint gets a proxy of ours instead (TPC Lite).
+    delegation: Delegation,
 }
 
 impl Smoke<'_> {
     /// Copies in both directions with every credential.
     pub(super) async fn third_parties(&self, place: &Location) {
+        // An S3 storage makes no copies from or to other servers.
+        if place.is_s3() {
+            return;
+        }
         let nobody = At {
             kind: Kind::Anonymous,
             address: None,
@@ -55,7 +61,7 @@ impl Smoke<'_> {
             None => None,
         };
         for kind in Kind::ALL {
-            if !self.wants(kind) || (source.is_none() && target.is_none()) {
+            if !self.wants(kind) || !kind.suits(place) || (source.is_none() && target.is_none()) {
                 continue;
             }
             let file = place.child(&self.file_name(&format!("copy-{}", kind.name())));
@@ -73,6 +79,9 @@ impl Smoke<'_> {
             }
             if let Some(seed) = &seed {
                 self.pull_guarded(&key, &file, seed, at).await;
+                if kind == Kind::Proxy && place.is_xrootd() {
+                    self.pull_lite(&key, &file, seed, at).await;
+                }
             }
             if let Some(target) = &target {
                 self.push(&key, &file, target, at).await;
@@ -151,6 +160,7 @@ impl Smoke<'_> {
             direction: Direction::Pull,
             expected_bytes: size.ok().and_then(|facts| facts.size_bytes),
             scheme: None,
+            delegation: Delegation::Never,
         };
         self.copy_and_delete(key, &wanted, at).await;
     }
@@ -165,6 +175,7 @@ impl Smoke<'_> {
             direction: Direction::Pull,
             expected_bytes: Some(self.content.size_bytes()),
             scheme: seed.access.bearer.is_some().then_some("Bearer"),
+            delegation: Delegation::Never,
         };
         if !self.copy_and_delete(key, &wanted, at).await || file.is_xrootd() {
             return;
@@ -178,6 +189,25 @@ impl Smoke<'_> {
             };
             self.copy_and_delete(key, &wanted, at).await;
         }
+    }
+
+    /// The endpoint fetches with a proxy that it gets from us (TPC Lite). Not every server does.
+    async fn pull_lite(&self, key: &Credential, file: &Location, seed: &Seed, at: At<'_>) {
+        let (own, nothing) = (
+            own_file(file.clone(), &key.access, Side::Destination),
+            Access::default(),
+        );
+        let wanted = Wanted {
+            name: "pull with a delegated proxy",
+            own: &own,
+            peer: &seed.file.location,
+            peer_access: &nothing,
+            direction: Direction::Pull,
+            expected_bytes: Some(self.content.size_bytes()),
+            scheme: None,
+            delegation: Delegation::Only,
+        };
+        self.copy_and_delete(key, &wanted, at).await;
     }
 
     async fn push(&self, key: &Credential, file: &Location, target: &Location, at: At<'_>) {
@@ -204,6 +234,7 @@ impl Smoke<'_> {
             direction: Direction::Push,
             expected_bytes: Some(self.content.size_bytes()),
             scheme: access.bearer.is_some().then_some("Bearer"),
+            delegation: Delegation::Never,
         };
         let pushed = self.copy_and_delete(key, &wanted, at).await;
         if pushed
@@ -235,6 +266,10 @@ impl Smoke<'_> {
                 self.has_made(&target);
                 Outcome::Passed
             }
+            Err(error) if wanted.delegation == Delegation::Only && error.code() == ErrorCode::PeerUnsupported => {
+                self.has_removed(&target);
+                Outcome::Skipped(format!("the endpoint takes no proxies: {}", error.public()))
+            }
             Err(error) => {
                 if wanted.direction == Direction::Push && wanted.own.location.is_http() {
                     self.will_make(key, &steps::copied_within(wanted.own, &target));
@@ -244,7 +279,10 @@ impl Smoke<'_> {
                     Direction::Push => ("Destination", Side::Destination),
                 };
                 let context = self.context(at);
-                let lines = context.copy(&wanted.own.location, header, wanted.peer, wanted.scheme);
+                let lines = match wanted.delegation {
+                    Delegation::Only => context.lite_copy(wanted.peer, &wanted.own.location),
+                    _ => context.copy(&wanted.own.location, header, wanted.peer, wanted.scheme),
+                };
                 let mut failure = Failure::of(&error, Some(third_party), lines);
                 self.examine_third_party(wanted, &mut failure).await;
                 Outcome::Failed(Box::new(failure))
@@ -280,7 +318,9 @@ impl Smoke<'_> {
         let order = CopyOrder::new(wanted.peer.clone(), wanted.direction, wanted.peer_access.clone());
         // The target of a push is at the third party: look at it with the third party's credential.
         let client = &key.client;
-        steps::copy(client, wanted.own, &order, target, wanted.expected_bytes).await
+        let mut active = wanted.own.clone();
+        active.access.delegation = wanted.delegation;
+        steps::copy(client, &active, &order, target, wanted.expected_bytes).await
     }
 
     /// A copy with a token in lower case failed, where the same with a capital letter went well:

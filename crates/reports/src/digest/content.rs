@@ -72,9 +72,11 @@ fn section(view: &View<'_>, entry: &Entry<'_>) -> Section {
         let cells = counted(entry.others_failed, "cell");
         more.push(format!("{cells} failed that have another endpoint in common"));
     }
+    let score = view.scores.get(&endpoint.name);
+    let score = score.map_or_else(String::new, |score| format!("; score {score} of 20"));
     Section {
         heading: format!("{}: {}", visible(&endpoint.name), state_words(entry)),
-        about: format!("{}; {}", first_words(software, WORDS_SHOWN), entry.tally.words()),
+        about: format!("{}; {}{score}", first_words(software, WORDS_SHOWN), entry.tally.words()),
         problems: problems
             .iter()
             .take(MAIL_PROBLEMS_MAX)

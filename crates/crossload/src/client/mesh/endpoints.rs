@@ -14,7 +14,7 @@ use crate::remotes::split;
 ///
 /// # Errors
 /// A place that is no directory on a server, or two places of an endpoint in one protocol.
-pub(super) async fn endpoints(
+pub(in crate::client) async fn endpoints(
     session: &ClientContext,
     file: &EndpointFile,
 ) -> std::result::Result<Vec<Endpoint>, Failure> {
@@ -67,7 +67,7 @@ fn with_credentials(session: &ClientContext, section: &EndpointSection, text: &s
 }
 
 /// The same without any credential.
-fn without(access: Access) -> Access {
+pub(in crate::client) fn without(access: Access) -> Access {
     Access {
         bearer: None,
         identity: None,

@@ -1,6 +1,6 @@
 //! `crossload mesh`: a small file from each endpoint to each other.
 
-mod endpoints;
+pub(super) mod endpoints;
 mod own;
 mod queue;
 mod show;
