@@ -6,8 +6,16 @@ use types::{Error, ErrorCode, PeerStatus};
 /// Chooses gfal's codes: `CROSSLOAD_EXIT_CODES=gfal`.
 const VARIABLE: &str = "CROSSLOAD_EXIT_CODES";
 
-/// Some of several files failed.
+/// Some of several files failed, or were left out.
 pub(crate) const SOME_FAILED: u8 = 1;
+/// What was asked is not so: trees or checksums differ, or a file is not on tape. gfal's tools end
+/// with 1.
+const NO: u8 = 3;
+const NO_OF_GFAL: u8 = 1;
+/// EBADMSG, for data that are not what they should be.
+const DAMAGED: u8 = 74;
+/// ENODATA, for a checksum that no server has.
+const NO_DATA: u8 = 61;
 /// EPERM. It is also [`SOME_FAILED`], so that a refusal is EACCES.
 const NOT_PERMITTED: u8 = 1;
 /// EACCES.
@@ -18,8 +26,8 @@ const GFAL_USAGE: u8 = 2;
 /// EPROTO, for TLS that cannot be set up.
 const PROTOCOL: u8 = 71;
 /// What the system can say of a host or port to which no connection is possible: ENETDOWN,
-/// ENETUNREACH, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH.
-const UNREACHABLE: [u8; 5] = [100, 101, 111, 112, 113];
+/// ENETUNREACH, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH. With the first two, there is no route either.
+const UNREACHABLE: [(u8, u8); 5] = [(100, 113), (101, 113), (111, 111), (112, 112), (113, 113)];
 /// EHOSTUNREACH, for a host without an address.
 const UNKNOWN_HOST: u8 = 113;
 
@@ -72,6 +80,8 @@ impl ExitCodes {
             (_, Self::Gfal) => number,
             (ErrorCode::PeerUnreachable, Self::Own) => unreachable_by(error).unwrap_or(number),
             (ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted, Self::Own) => PROTOCOL,
+            (code, Self::Own) if is_about_data(code) => DAMAGED,
+            (ErrorCode::ChecksumUnavailable, Self::Own) => NO_DATA,
             (_, Self::Own) => named_by_peer(error).map_or_else(|| self.of_errno(number), ErrorCode::exit_code),
         }
     }
@@ -92,12 +102,28 @@ impl ExitCodes {
         }
     }
 
+    /// The code of a command that asks whether something is so, if it is not.
+    pub(crate) fn of_no(self) -> u8 {
+        match self {
+            Self::Own => NO,
+            Self::Gfal | Self::Xrootd => NO_OF_GFAL,
+        }
+    }
+
     /// The code of an invalid command line.
     pub(crate) fn of_usage(self) -> u8 {
         match self {
             Self::Own | Self::Xrootd => INVALID,
             Self::Gfal => GFAL_USAGE,
         }
+    }
+}
+
+/// The code of a run of tests that could not begin: 1 and 2 say how its tests ended.
+pub(crate) fn not_begun(code: u8) -> u8 {
+    match code {
+        1 | 2 => INVALID,
+        other => other,
     }
 }
 
@@ -136,10 +162,24 @@ pub(crate) fn named_by_peer(error: &Error) -> Option<ErrorCode> {
     }
 }
 
+/// Whether data are not what they should be: their checksum or their size.
+fn is_about_data(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::ChecksumMismatch
+            | ErrorCode::ChecksumPrecondition
+            | ErrorCode::PeerSizeDiffers
+            | ErrorCode::SourceChanged
+    )
+}
+
 /// The number of the system's words for a failed connection.
 fn unreachable_by(error: &Error) -> Option<u8> {
     let detail = error.detail()?;
-    UNREACHABLE.into_iter().find(|number| system_words(*number) == detail)
+    let known = UNREACHABLE
+        .into_iter()
+        .find(|(number, _)| system_words(*number) == detail);
+    known.map(|(_, code)| code)
 }
 
 /// A failure's words beside its code: the system's for the number, where they say what happened.
@@ -147,6 +187,7 @@ pub(crate) fn words(error: &Error, number: u8) -> String {
     match (error.code(), number) {
         (ErrorCode::PeerUnresolved, UNKNOWN_HOST) => "Unknown host".to_owned(),
         (ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted, PROTOCOL) => "TLS failed".to_owned(),
+        (code, DAMAGED) if is_about_data(code) => "The data differ".to_owned(),
         _ => system_words(number),
     }
 }
@@ -177,6 +218,13 @@ mod tests {
                 "Connection refused",
             ),
             (ErrorCode::PeerUnreachable, "No route to host", 113, "No route to host"),
+            // 101 is what a program in Rust ends with that has a fault.
+            (
+                ErrorCode::PeerUnreachable,
+                "Network is unreachable",
+                113,
+                "No route to host",
+            ),
             (ErrorCode::PeerUnreachable, "Host is down", 112, "Host is down"),
             (
                 ErrorCode::PeerTlsFailed,
@@ -225,10 +273,15 @@ mod tests {
     }
 
     #[test]
-    fn one_says_only_that_some_failed() {
+    fn one_says_only_that_some_failed_and_three_only_no() {
         for code in ErrorCode::ALL.iter().copied() {
-            assert_ne!(ExitCodes::Own.of(&error(code)), SOME_FAILED, "{code:?}");
+            let number = ExitCodes::Own.of(&error(code));
+            assert!(![0, SOME_FAILED, NO].contains(&number), "{code:?}");
         }
+        let mismatch = error(ErrorCode::ChecksumMismatch);
+        assert_eq!((ExitCodes::Own.of(&mismatch), ExitCodes::Gfal.of(&mismatch)), (74, 5));
+        assert_eq!(ExitCodes::Own.of(&error(ErrorCode::ChecksumUnavailable)), 61);
+        assert_eq!((ExitCodes::Own.of_no(), ExitCodes::Gfal.of_no()), (3, 1));
         let forbidden = error(ErrorCode::PeerForbidden);
         assert_eq!((ExitCodes::Own.of(&forbidden), ExitCodes::Gfal.of(&forbidden)), (13, 1));
         assert_eq!((ExitCodes::Own.of_several(17), ExitCodes::Gfal.of_several(17)), (1, 17));

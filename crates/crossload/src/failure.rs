@@ -6,8 +6,6 @@ use types::{Error, ErrorCode};
 use crate::exit_code::{ExitCodes, is_unavailable, named_by_peer, words};
 use crate::next_step;
 
-/// The exit code of a failure that has no `errno` of its own (EINVAL).
-const INVALID: u8 = 22;
 /// The exit code of a failed system call without a number (EIO).
 const FAILED: u8 = 5;
 
@@ -54,7 +52,7 @@ impl Failure {
             words: words.into(),
             advice: None,
             code: None,
-            exit_code: INVALID,
+            exit_code: ExitCodes::chosen().of_usage(),
         }
     }
 

@@ -29,7 +29,7 @@ mod upstream_fault;
 use std::process::ExitCode;
 
 use command_line::{CacheAction, Command, CommandLine, ConfigAction, ImportAction, QueueAction, TokenAction};
-use exit_code::ExitCodes;
+use exit_code::{ExitCodes, not_begun};
 use failure::{Failure, Reader};
 
 /// Metadata requests make many small allocations. They cost 6 to 8 % less processor time than with
@@ -90,13 +90,20 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Check(options) => check::run(&options),
         Command::Shell(options) => client::shell::run(&options),
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
-        Command::Smoke(options) => client::smoke::run(&options),
-        Command::Mesh(options) => client::mesh::run(&options),
-        Command::Stress(options) => client::mesh::run_stress(&options),
+        Command::Smoke(options) => client::smoke::run(&options).map_err(tests_not_begun),
+        Command::Mesh(options) => client::mesh::run(&options).map_err(tests_not_begun),
+        Command::Stress(options) => client::mesh::run_stress(&options).map_err(tests_not_begun),
         Command::Bench(load) => client::bench::run(&load),
         Command::History(action) => stored_runs::run(&action),
-        Command::Report(options) => reporting::run(&options),
+        Command::Report(options) => reporting::run(&options).map_err(tests_not_begun),
         other => client::run(other),
+    }
+}
+
+fn tests_not_begun(failure: Failure) -> Failure {
+    Failure {
+        exit_code: not_begun(failure.exit_code),
+        ..failure
     }
 }
 

@@ -162,7 +162,7 @@ fn exit_codes_have_one_meaning_or_are_those_of_gfal() {
     let wrong = site
         .lab
         .run_client("copy", &["-f", "-K", "adler32:00000001", &source, &target])
-        .failed_with(5);
+        .failed_with(74);
     assert!(wrong.stderr.contains("CHECKSUM MISMATCH"), "{}", wrong.said());
     assert_eq!(site.second.stored("codes/target").as_deref(), Some(&b"new"[..]));
     site.lab.run_client("ls", &[&missing]).failed_with(2);
@@ -175,11 +175,38 @@ fn exit_codes_have_one_meaning_or_are_those_of_gfal() {
         let mut client = site.lab.client(arguments).expect("the client is built");
         run(client.env("CROSSLOAD_EXIT_CODES", "gfal"))
     };
+    let sum = adler32(b"new");
+    let list = |lines: &[(&str, u32)]| {
+        let lines: String = lines.iter().map(|(url, sum)| format!("{url} {sum:08x}\n")).collect();
+        site.lab.file(lines.as_bytes()).to_str().expect("plain").to_owned()
+    };
+    let (differs, lost) = (
+        list(&[(&source, 1), (&missing, 1)]),
+        list(&[(&source, sum), (&missing, 1)]),
+    );
+    let (here, empty) = (site.lab.fresh("codes"), site.lab.fresh("codes-empty"));
+    put_tree(&here, &["a"]);
+    std::fs::create_dir(&empty).expect("a directory");
+    let [here, empty] = [&here, &empty].map(|path| path.to_str().expect("plain"));
     for (command, arguments, own, gfal) in [
         ("ls", &["https://localhost:1/data"][..], 111, 112),
         ("ls", &["--no-such-option"], 22, 2),
         ("rm", &[&missing, &missing], 1, 2),
         ("stat", &[&source], 0, 0),
+        // What is found wrong with a command line after it was parsed.
+        ("copy", &["--evict", &source, &target], 22, 2),
+        ("sum", &[&source, "sha3"], 22, 2),
+        // Data, and the answer no.
+        ("copy", &["-f", "-K", "adler32:1", &source, &target], 22, 2),
+        ("copy", &["-f", "-K", "adler32:00000001", &source, &target], 74, 5),
+        ("sum", &["-c", &differs], 3, 1),
+        ("sum", &["-c", &lost], 1, 2),
+        ("sum", &[&source, &missing, "adler32"], 1, 2),
+        ("compare", &[here, empty], 3, 1),
+        ("compare", &[here, here], 0, 0),
+        ("compare", &[here, &missing], 2, 2),
+        // How tests ended is no question of files.
+        ("mesh", &["/nonexistent"], 22, 22),
     ] {
         site.lab.run_client(command, arguments).failed_with(own);
         as_gfal(command, arguments).failed_with(gfal);
@@ -413,13 +440,13 @@ fn a_copy_without_a_checksum_to_compare_says_why_or_fails() {
         let arguments = [&["-f", "--verify"], options, &[source, target]].concat();
         site.lab.run_client("copy", &arguments)
     };
-    copy(&["required"], &plain, local).failed_with(5);
+    copy(&["required"], &plain, local).failed_with(61);
     assert!(!std::path::Path::new(local).exists());
-    let between = copy(&["required"], &plain, &site.second.davs("verify-f")).failed_with(5);
+    let between = copy(&["required"], &plain, &site.second.davs("verify-f")).failed_with(61);
     assert!(between.said().contains("--verify available"), "{}", between.said());
     let warned = copy(&["available"], &plain, local).succeeded();
     assert!(warned.said().contains("no checksum of"), "{}", warned.said());
-    copy(&["required"], &summed, "-").failed_with(5);
+    copy(&["required"], &summed, "-").failed_with(61);
     let sum = Value::from(format!("adler32:{:08x}", adler32(b"content")));
     for (verify, source, target, verified, unverified, count) in [
         ("required", summed.as_str(), local, sum.clone(), Value::Null, 0),

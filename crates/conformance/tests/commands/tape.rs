@@ -79,12 +79,11 @@ fn files_are_staged_located_and_evicted_over_http() {
     assert!(!tape.is_on_disk("/data/a") && tape.is_on_disk("/data/b"));
     let canceled = lab.run_client("stage", &["--cancel", "request-1", &first]).succeeded();
     assert_eq!(outcomes(&canceled), ["CANCELED"]);
-    let none = lab.run_client("archived", &[&tape.url("/data/none")]).failed_with(1);
-    assert!(
-        none.text().contains("\tFAILED") || none.text().contains("\tNONE"),
-        "{}",
-        none.said()
-    );
+    let none = tape.url("/data/none");
+    let missing = lab.run_client("archived", &[&none]).failed_with(5);
+    assert!(missing.text().contains("\tFAILED"), "{}", missing.said());
+    lab.run_client("archived", &[&second, &none]).failed_with(1);
+    lab.run_client("stage", &["--status", "unknown", &first]).failed_with(2);
     lab.run_client("stage", &["/tmp/f"]).failed_with(38);
 }
 
@@ -135,7 +134,7 @@ fn files_are_staged_and_evicted_by_the_xrootd_protocol() {
                 .failed_with(1);
             outcomes(&status) == ["ONLINE", "FAILED"] && status.stderr.contains("the tape is torn")
         });
-        let located = lab.run_client("archived", &[&file]).failed_with(1);
+        let located = lab.run_client("archived", &[&file]).failed_with(3);
         assert_eq!(located.text(), format!("{file}\tDISK\n"));
         lab.run_client("evict", &[&file]).succeeded();
         let on_disk = server.data().join("f");

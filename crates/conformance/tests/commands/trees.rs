@@ -560,7 +560,7 @@ fn differences_of_two_trees_are_told() {
             let compared = site
                 .lab
                 .run_client("compare", &[&["--json", &here, &there], more].concat());
-            let lines = json_lines(&compared.failed_with(1)).into_iter();
+            let lines = json_lines(&compared.failed_with(3)).into_iter();
             let mut told: Vec<String> = lines
                 .filter_map(|line| {
                     let name = line["place"].as_str()?.rsplit('/').next()?.to_owned();

@@ -9,7 +9,7 @@ use super::each::{Finished, complain, each_place};
 use super::place::Place;
 use super::session::ClientContext;
 use crate::command_line::CleanupOptions;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code};
 use crate::output;
 
 /// Removes what is old enough, a line for each.
@@ -58,8 +58,8 @@ async fn clean(session: &ClientContext, options: &CleanupOptions, text: &str) ->
                 Ok(()) => say(options, &upload, "REMOVED"),
                 Err(error) => {
                     say(options, &upload, "FAILED");
+                    finished = Finished::InPart(exit_code(&error));
                     complain("cleanup", error);
-                    finished = Finished::InPart;
                 }
             }
         }

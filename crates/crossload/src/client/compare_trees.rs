@@ -1,6 +1,6 @@
 //! `compare`: which files of two trees differ, and which only one of them has.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -13,14 +13,10 @@ use super::place::Place;
 use super::session::ClientContext;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk};
 use crate::command_line::CompareOptions;
-use crate::failure::{Failure, describe};
+use crate::exit_code::ExitCodes;
+use crate::failure::{self, Failure, describe};
 use crate::limits::FOUND_QUEUED_MAX;
 use crate::output;
-
-/// Exit code if something differs.
-const DIFFERENT: u8 = 1;
-/// Exit code if no difference was found, but something could not be compared (EIO).
-const INCOMPLETE: u8 = 5;
 
 /// Runs the command.
 pub(crate) async fn run(session: &ClientContext, options: &CompareOptions) -> Result<u8, Failure> {
@@ -76,6 +72,8 @@ struct Counts {
     only_second: AtomicU64,
     left_out: AtomicU64,
     failed: AtomicU64,
+    /// The exit code of the last failure.
+    last: AtomicU8,
 }
 
 fn add(count: &AtomicU64) {
@@ -185,6 +183,7 @@ impl Comparison<'_> {
 
     fn fail(&self, error: &Error) {
         add(&self.counts.failed);
+        self.counts.last.store(failure::exit_code(error), Ordering::Relaxed);
         if self.options.common.json {
             let (code, message) = (error.code().name(), error.public());
             output::json(&json!({"event": "failed", "code": code, "message": message}));
@@ -216,16 +215,28 @@ impl Comparison<'_> {
                 ));
             }
         }
-        exit_code(different + only_first + only_second, left_out + failed)
+        let last = match failed {
+            0 => LEFT_OUT,
+            _ => counts.last.load(Ordering::Relaxed),
+        };
+        exit_code(
+            ExitCodes::chosen(),
+            different + only_first + only_second,
+            (left_out + failed > 0).then_some(last),
+        )
     }
 }
 
-/// A difference is certain, whatever could not be compared beside it.
-fn exit_code(different: u64, not_compared: u64) -> u8 {
-    match (different, not_compared) {
-        (0, 0) => 0,
-        (0, _) => INCOMPLETE,
-        _ => DIFFERENT,
+/// EIO, where entries were left out that gfal's tools would have failed with.
+const LEFT_OUT: u8 = 5;
+
+/// The exit code. A difference is certain, whatever could not be compared beside it; `last` is the
+/// code of the last failure.
+fn exit_code(codes: ExitCodes, different: u64, last: Option<u8>) -> u8 {
+    match (different, last) {
+        (0, None) => 0,
+        (0, Some(last)) => codes.of_several(last),
+        _ => codes.of_no(),
     }
 }
 
@@ -244,8 +255,14 @@ mod tests {
 
     #[test]
     fn a_difference_counts_more_than_what_was_not_compared() {
-        for (different, not_compared, code) in [(0, 0, 0), (1, 0, 1), (1, 1, 1), (0, 1, 5)] {
-            assert_eq!(exit_code(different, not_compared), code);
+        for (different, last, own, gfal) in [
+            (0, None, 0, 0),
+            (1, None, 3, 1),
+            (1, Some(13), 3, 1),
+            (0, Some(13), 1, 13),
+        ] {
+            assert_eq!(exit_code(ExitCodes::Own, different, last), own);
+            assert_eq!(exit_code(ExitCodes::Gfal, different, last), gfal);
         }
     }
 

@@ -5,22 +5,30 @@ use types::Result;
 
 use super::walk::Step;
 use crate::command_line::Places;
-use crate::exit_code::{ExitCodes, SOME_FAILED};
-use crate::failure::{Failure, Reader};
+use crate::exit_code::ExitCodes;
+use crate::failure::{Failure, Reader, exit_code};
 use crate::output;
+
+/// EIO, for entries that a server does not list.
+const UNLISTED: u8 = 5;
+/// ELOOP.
+const LOOP: u8 = 40;
 
 /// How much of its work a command has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finished {
     Whole,
-    /// Some of it failed, and was reported.
-    InPart,
+    /// Some of it failed, and was reported. It has the exit code of the last failure.
+    InPart(u8),
 }
 
 impl Finished {
     /// Both together.
     pub(crate) fn and(self, other: Self) -> Self {
-        if other == Self::InPart { other } else { self }
+        match other {
+            Self::InPart(_) => other,
+            Self::Whole => self,
+        }
     }
 }
 
@@ -43,7 +51,7 @@ pub(crate) async fn each_place<E: Into<Failure>>(
         failures += u64::from(!matches!(finished, Ok(Finished::Whole)));
         match finished {
             Ok(Finished::Whole) => {}
-            Ok(Finished::InPart) => code = SOME_FAILED,
+            Ok(Finished::InPart(last)) => code = codes.of_several(last),
             Err(error) if places.is_one() => return Err(error.into()),
             Err(error) => {
                 let failure = error.into();
@@ -63,14 +71,24 @@ pub(crate) async fn each_place<E: Into<Failure>>(
 /// # Errors
 /// The top itself cannot be listed.
 pub(crate) fn report(command: &str, text: &str, step: Step) -> Result<Finished> {
-    match step {
+    let last = match step {
         Step::Entry(_) | Step::Enter(_) | Step::Leave(_) => return Ok(Finished::Whole),
         Step::Failed(found, error) if found.depth == 0 => return Err(error),
-        Step::Failed(_, error) | Step::Unnamed(_, error) => complain(command, error),
-        Step::Unlisted(found, words) => output::complain(&format!("{}: {words}", found.shown(text))),
-        Step::Loop(found) => output::complain(&format!("{}: {}", found.shown(text), Unfit::Loop.words())),
-    }
-    Ok(Finished::InPart)
+        Step::Failed(_, error) | Step::Unnamed(_, error) => {
+            let code = exit_code(&error);
+            complain(command, error);
+            code
+        }
+        Step::Unlisted(found, words) => {
+            output::complain(&format!("{}: {words}", found.shown(text)));
+            UNLISTED
+        }
+        Step::Loop(found) => {
+            output::complain(&format!("{}: {}", found.shown(text), Unfit::Loop.words()));
+            LOOP
+        }
+    };
+    Ok(Finished::InPart(last))
 }
 
 /// Reports a failure after which a command goes on.

@@ -17,7 +17,7 @@ use super::session::ClientContext;
 use super::tree::Selection;
 use super::walk::{Order, Step, Walk};
 use crate::command_line::PrefetchOptions;
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_code};
 use crate::limits::{PREFETCH_BLOCK_BYTES, PREFETCH_BLOCKS_AT_ONCE, PREFETCH_LOOKS_MAX, PREFETCH_PAUSE};
 use crate::next_step::NO_CACHE;
 use crate::output;
@@ -102,8 +102,9 @@ impl Prefetch<'_> {
                 if self.options.common.json {
                     output::json(&json!({"name": name, "outcome": "failed", "error": error.code().name()}));
                 }
+                let code = exit_code(&error);
                 complain("cache prefetch", error);
-                Finished::InPart
+                Finished::InPart(code)
             }
         }
     }

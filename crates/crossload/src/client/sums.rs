@@ -12,7 +12,8 @@ use super::place::without_query;
 use super::session::ClientContext;
 use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
-use crate::failure::Failure;
+use crate::exit_code::ExitCodes;
+use crate::failure::{Failure, exit_code};
 use crate::limits::SUMS_AT_ONCE;
 use crate::next_step::NO_CHECKSUM;
 use crate::output;
@@ -50,8 +51,8 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
             Ok(sum) => output::line(&format!("{} {}", output::name(text), sum.to_hex())),
             Err(error) if places.is_one() => return Err(error.into()),
             Err(error) => {
+                code = ExitCodes::chosen().of_several(exit_code(&error));
                 complain("sum", error);
-                code = 1;
             }
         }
     }
@@ -104,6 +105,8 @@ struct Tally {
     failed: u64,
     /// Lines that have no checksum.
     unread: u64,
+    /// The exit code of the last failure.
+    last: Option<u8>,
 }
 
 impl Tally {
@@ -133,7 +136,10 @@ impl Tally {
                 listed.expected
             )),
             Ok(_) => {}
-            Err(error) => complain("sum", error),
+            Err(error) => {
+                self.last = Some(exit_code(&error));
+                complain("sum", error);
+            }
         }
     }
 
@@ -143,6 +149,7 @@ impl Tally {
             different,
             failed,
             unread,
+            last,
         } = *self;
         let files = equal + different + failed;
         if files == 0 {
@@ -155,7 +162,12 @@ impl Tally {
             "of {}: {different} different, {failed} not readable; lines without a checksum: {unread}",
             counted(files, "file", "files")
         ));
-        Ok(1)
+        let codes = ExitCodes::chosen();
+        Ok(match different {
+            // A line without a checksum is what gfal's tools call invalid.
+            0 => codes.of_several(last.unwrap_or(codes.of_usage())),
+            _ => codes.of_no(),
+        })
     }
 }
 

@@ -4,17 +4,18 @@ use remote::{ArchiveState, Locality, Resource, StageState, TapeSystem, ToStage, 
 use serde_json::json;
 use types::{Error, ErrorCode, Phase, Result};
 
-use super::each::{Finished, complain};
+use super::each::complain;
 use super::place::Place;
 use super::session::ClientContext;
 use crate::command_line::{ArchivedOptions, Common, EvictOptions, Places, StageOptions, StageRequest};
+use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::limits::{STAGE_LOOK_FAILURES_MAX, STAGE_LOOK_PAUSE_MAX, STAGE_LOOK_PAUSE_MIN};
 use crate::output;
 
 /// Brings files online, or asks about or cancels an earlier request.
 pub(crate) async fn stage(session: &ClientContext, options: &StageOptions) -> std::result::Result<u8, Failure> {
-    let mut tape = Tape::new(session, "stage", &options.common);
+    let mut tape = Tape::new(session, "stage", &options.places, &options.common);
     let groups = tape.groups(&options.places).await?;
     match options.request() {
         StageRequest::New { pin_s, is_awaited } => {
@@ -41,7 +42,7 @@ pub(crate) async fn stage(session: &ClientContext, options: &StageOptions) -> st
 
 /// Lets the tape system remove files from disk that were brought online.
 pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> std::result::Result<u8, Failure> {
-    let mut tape = Tape::new(session, "evict", &options.common);
+    let mut tape = Tape::new(session, "evict", &options.places, &options.common);
     let groups = tape.groups(&options.places).await?;
     for group in &groups {
         let id = match &options.request {
@@ -71,7 +72,7 @@ pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> st
 
 /// Prints where files are. The exit code is 0 only if all are on tape.
 pub(crate) async fn archived(session: &ClientContext, options: &ArchivedOptions) -> std::result::Result<u8, Failure> {
-    let mut tape = Tape::new(session, "archived", &options.common);
+    let mut tape = Tape::new(session, "archived", &options.places, &options.common);
     let groups = tape.groups(&options.places).await?;
     for group in &groups {
         for files in group.files.chunks(group.system.files_max()) {
@@ -137,21 +138,35 @@ struct Tape<'a> {
     session: &'a ClientContext,
     command: &'static str,
     is_json: bool,
-    finished: Finished,
+    /// Whether there is one file at most.
+    is_one: bool,
+    /// The exit code of the last failure.
+    last: Option<u8>,
+    /// A file is not on tape.
+    is_missing: bool,
 }
 
 impl<'a> Tape<'a> {
-    fn new(session: &'a ClientContext, command: &'static str, common: &Common) -> Self {
+    fn new(session: &'a ClientContext, command: &'static str, places: &Places, common: &Common) -> Self {
         Self {
             session,
             command,
             is_json: common.json,
-            finished: Finished::Whole,
+            is_one: places.is_one(),
+            last: None,
+            is_missing: false,
         }
     }
 
     fn exit_code(&self) -> u8 {
-        u8::from(self.finished == Finished::InPart)
+        let codes = ExitCodes::chosen();
+        match self.last {
+            // That a file is not on tape is certain, whatever failed beside it.
+            _ if self.is_missing => codes.of_no(),
+            None => 0,
+            Some(last) if self.is_one => last,
+            Some(last) => codes.of_several(last),
+        }
     }
 
     /// The places by storage, with the tape system of each. Those without one are reported.
@@ -228,15 +243,16 @@ impl<'a> Tape<'a> {
 
     fn fail(&mut self, files: &[File], failure: impl Into<Failure>) {
         files.iter().for_each(|file| self.say(file, "FAILED", None));
+        let failure = failure.into();
+        self.last = Some(failure.exit_code);
         complain(self.command, failure);
-        self.finished = Finished::InPart;
     }
 
     /// A file that the tape system refuses.
     fn fail_one(&mut self, file: &File, words: &str) {
         self.say(file, "FAILED", None);
         output::complain(&format!("crossload {} error: {}: {words}", self.command, file.name));
-        self.finished = Finished::InPart;
+        self.last = Some(ErrorCode::StagingFailed.exit_code());
     }
 
     /// Asks for all files. Returns the requests that were accepted.
@@ -308,7 +324,7 @@ impl<'a> Tape<'a> {
                 StageState::OnDisk => self.say(&file, "ONLINE", None),
                 StageState::Canceled => {
                     self.say(&file, "CANCELED", None);
-                    self.finished = Finished::InPart;
+                    self.last = Some(ErrorCode::Cancelled.exit_code());
                 }
                 StageState::Failed(words) => self.fail_one(&file, &words),
             }
@@ -345,7 +361,7 @@ impl<'a> Tape<'a> {
         };
         self.say(file, words, None);
         if !locality.is_on_tape() {
-            self.finished = Finished::InPart;
+            self.is_missing = true;
         }
     }
 }

@@ -4,10 +4,11 @@
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes of the client:
     0  everything was done
-    1  some of several files failed; `compare`, `sum -c`, `archived`: no
+    1  some of several files failed, or were left out
     2  no such file or directory
+    3  the answer is no: trees or checksums differ, or a file is not on tape
     4  interrupted by Ctrl-C
-    5  the server failed, or checksums or sizes differ
+    5  the server or the storage failed
    11  the server asks to try again later
    13  permission denied, or no credential
    17  the destination exists
@@ -16,7 +17,9 @@ Exit codes of the client:
    22  invalid command line, URL or value
    28  no space left
    38  not supported by the server
+   61  no such attribute or checksum, or not in the cache
    71  TLS or the protocol failed: certificate, wrong port
+   74  the data are not what they should be: checksum or size
   104  the connection was closed too early
   110  timeout, of --timeout or of the server
   111  connection refused: no server on this port
@@ -85,7 +88,7 @@ Examples:
       root://b.example.org//data/set
   crossload compare --compare size --json set https://a.example.org/data/set
 
-Exit code: 0 equal, 1 different, 5 something could not be compared; else the errno of what ended \
+Exit code: 0 equal, 3 different, 1 something could not be compared; else the errno of what ended \
 the command.";
 
 pub(super) const LS: &str = "\
@@ -143,7 +146,7 @@ Examples:
   md5sum *.root | crossload sum -c -
 
 Exit code: 0 all was printed or equal; for one file the errno of its failure, as gfal-sum has it; \
-1 if some files differ or could not be read.";
+3 if a file of the list differs, 1 if some could not be read.";
 
 pub(super) const HEAD: &str = "\
 Examples:
@@ -234,8 +237,8 @@ Examples:
   # Can the copy elsewhere be removed?
   crossload archived davs://a.example.org/tape/f && rm f
 
-Exit code: 0 all are on tape; 1 if some are not, or the storage does not say; else the errno of the \
-failure.";
+Exit code: 0 all are on tape, 3 one is not; 1 if the storage does not say of some; else the errno \
+of the failure.";
 
 pub(super) const STDIO: &str = "\
 Examples:
