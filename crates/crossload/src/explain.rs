@@ -68,7 +68,7 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
     };
     if let Some(certificate) = options.cert.as_ref().or(options.proxy.as_ref()) {
         let key = options.key.as_ref().unwrap_or(certificate);
-        let identity = ClientIdentity::load(certificate, key)?;
+        let identity = ClientIdentity::load(certificate, key).map_err(|error| error.at_side(types::Side::Client))?;
         let judged = offline::authenticator(configuration).certificates(Some(identity.chain()));
         return Ok((plain(judged), None));
     }

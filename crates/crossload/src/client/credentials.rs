@@ -115,7 +115,7 @@ impl Credentials {
     fn take(&mut self, files: &FoundCertificate, why: &str) -> Result<()> {
         let place = files.certificate.display();
         let is_named = files.variable.is_some();
-        let identity = match ClientIdentity::load(&files.certificate, &files.key) {
+        let identity = match loaded(files, why) {
             Ok(identity) => identity,
             // A variable may be left from another session, and the server may ask for nothing.
             Err(_) if !why.starts_with("--") && is_named && !files.certificate.exists() => {
@@ -126,7 +126,8 @@ impl Credentials {
             }
             Err(error) if is_named => return Err(error),
             Err(error) => {
-                self.passed_over = Some(format!("{place} is not used: {}", error.public()));
+                let why = error.detail().unwrap_or_default();
+                self.passed_over = Some(format!("{place} is not used: {why}"));
                 return Ok(());
             }
         };
@@ -198,12 +199,38 @@ pub(crate) fn token_in(file: &Path) -> Result<Secret> {
     found_in(file).map(|found| found.token)
 }
 
-/// The certificate in a file, with its key.
+/// The certificate in files, with its key. An error says which file is wrong, and `by` what option
+/// or variable it was named.
+///
+/// # Errors
+/// They cannot be used.
+pub(crate) fn loaded(files: &FoundCertificate, by: &str) -> Result<ClientIdentity> {
+    ClientIdentity::load(&files.certificate, &files.key).map_err(|error| {
+        let detail = error.detail().unwrap_or_default();
+        let is_key = files.certificate != files.key && detail.starts_with(&format!("{}: ", files.key.display()));
+        let by = match by {
+            "--cert" if is_key => "--key",
+            "cert" if is_key => "key",
+            "X509_USER_CERT" if is_key => "X509_USER_KEY",
+            by => by,
+        };
+        let unusable = Error::new(ErrorCode::CertificateUnusable, Side::Client, Phase::Authenticate);
+        unusable.with_detail(format!("{by} names {detail}"))
+    })
+}
+
+/// The certificate that a file of endpoints names, with its key.
 ///
 /// # Errors
 /// They cannot be used, or the certificate has expired.
 pub(crate) fn identity_in(certificate: &Path, key: &Path) -> Result<ClientIdentity> {
-    let identity = ClientIdentity::load(certificate, key)?;
+    let option = if certificate == key { "proxy" } else { "cert" };
+    let files = FoundCertificate {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+        variable: Some(option),
+    };
+    let identity = loaded(&files, option)?;
     match has_ended(&identity) {
         true => {
             let (place, end) = (certificate.display(), end_of(&identity));
@@ -323,9 +350,14 @@ mod tests {
             found.describe().contains("X509_USER_PROXY names /nonexistent/proxy"),
             "{found:?}"
         );
-        Credentials::default()
+        let error = Credentials::default()
             .take(&files, "--proxy")
             .expect_err("it was asked for");
+        let words = error.public();
+        assert!(
+            words.starts_with("client authenticate: ") && words.contains("--proxy names /nonexistent/proxy: No such"),
+            "{words}"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use net::tls::ClientIdentity;
 use serde_json::{Value, json};
 use types::{Error, ErrorCode, Phase, Side};
 
-use super::credentials::{Credentials, Found, certificate_files};
+use super::credentials::{Credentials, Found, certificate_files, loaded};
 use crate::command_line::{ProxyAction, ProxyInfoOptions};
 use crate::dates::instant;
 use crate::exit_code::SOME_FAILED;
@@ -25,7 +25,7 @@ pub(crate) fn run(action: &ProxyAction) -> Result<u8, Failure> {
         let error = Error::new(ErrorCode::Unauthenticated, Side::Client, Phase::Open);
         return Err(error.with_detail(Credentials::looked_for_certificate()).into());
     };
-    let identity = ClientIdentity::load(&found.files.certificate, &found.files.key)?;
+    let identity = loaded(&found.files, &found.by)?;
     let shown = Shown::of(&found, &identity).map_err(|why| Failure::invalid(why.to_string()))?;
     shown.print(options);
     let least_s = options

@@ -13,6 +13,8 @@ use http_wire::format_iso_date;
 use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Account, ActivityNote, Client, ClientOptions, Resource, Trace};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::{self, PemObject as _};
 use transfer::Budget;
 use transfer::route::LearnedAbilities;
 use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
@@ -26,6 +28,7 @@ use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
 use crate::command_line::{self, Common, TransferOptions};
+use crate::failure::{Advice, Failure};
 use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
 use crate::output;
 use crate::remotes::state_directory;
@@ -101,19 +104,51 @@ fn client_options(tls: ClientTls) -> ClientOptions {
     }
 }
 
-/// Refuses authorities that options name and that do not exist: without them, the server's
-/// certificate would seem to be at fault.
-fn refuse_missing(access: &command_line::Access) -> Result<()> {
-    let missing = |option: &str, path: &Path| {
-        let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
-        Err(error
-            .with_detail(format!("named by {option}"))
-            .with_subject(path.display()))
+/// Refuses authorities that options name and that are none: without them, the server's certificate
+/// would seem to be at fault.
+fn refuse_unusable(access: &command_line::Access) -> std::result::Result<(), Failure> {
+    for file in &access.cacert {
+        authorities_in(file).map_err(|why| no_authorities("--cacert", file, &why))?;
+    }
+    let directory = access.capath.as_deref();
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        let why = if directory.exists() {
+            "it is no directory"
+        } else {
+            NO_SUCH_FILE
+        };
+        return Err(no_authorities("--capath", directory, why));
+    }
+    Ok(())
+}
+
+/// What an option says that names a file which does not exist.
+const NO_SUCH_FILE: &str = "there is no such file";
+
+/// Reads a file of authorities.
+///
+/// # Errors
+/// Why it has none.
+fn authorities_in(file: &Path) -> std::result::Result<(), String> {
+    let found: std::result::Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+    match found {
+        _ if !file.exists() => Err(NO_SUCH_FILE.to_owned()),
+        Ok(found) if found.is_empty() => Err("there is no certificate in it".to_owned()),
+        Ok(_) => Ok(()),
+        Err(pem::Error::Io(cause)) => Err(cause.to_string()),
+        Err(cause) => Err(format!("its certificates cannot be read: {cause}")),
+    }
+}
+
+fn no_authorities(option: &str, path: &Path, why: &str) -> Failure {
+    let right = match option {
+        "--cacert" => "Name a PEM file with the certificates of authorities (BEGIN CERTIFICATE).",
+        _ => "Name a directory with the certificates of authorities, such as /etc/grid-security/certificates.",
     };
-    match (access.cacert.iter().find(|file| !file.exists()), &access.capath) {
-        (Some(file), _) => missing("--cacert", file),
-        (None, Some(directory)) if !directory.is_dir() => missing("--capath", directory),
-        _ => Ok(()),
+    Failure {
+        advice: Some(Advice::Own(right.to_owned())),
+        ..Failure::invalid(format!("{option} names {}: {why}", path.display()))
     }
 }
 
@@ -122,9 +157,9 @@ impl ClientContext {
     ///
     /// # Errors
     /// A named file that cannot be read, or an invalid token.
-    pub(crate) fn open(common: &Common) -> Result<Self> {
+    pub(crate) fn open(common: &Common) -> std::result::Result<Self, Failure> {
         let access = &common.access;
-        refuse_missing(access)?;
+        refuse_unusable(access)?;
         let variable = |name: &str| std::env::var(name).ok();
         let directory = access
             .capath

@@ -81,17 +81,20 @@ impl ClientIdentity {
     /// file, which is then named twice.
     ///
     /// # Errors
-    /// `certificate_unusable`; the detail says which file, and why: unreadable, too long, a key
-    /// that others may read or another user owns, an encrypted key, or two that do not belong
-    /// together.
+    /// `certificate_unusable`; the detail begins with the file at fault, and says why: unreadable,
+    /// too long, a key that others may read or another user owns, an encrypted key, or two that do
+    /// not belong together.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, Error> {
-        let secret = read(key, true).map_err(|why| unusable(&format!("{}: {why}", key.display())))?;
+        let in_file = |file: &Path, why: &str| unusable(&format!("{}: {why}", file.display()));
+        let secret = read(key, true).map_err(|why| in_file(key, &why))?;
         let public = if certificate == key {
             secret.clone()
         } else {
-            read(certificate, false).map_err(|why| unusable(&format!("{}: {why}", certificate.display())))?
+            read(certificate, false).map_err(|why| in_file(certificate, &why))?
         };
-        Self::from_pem(&public, &secret).map_err(|error| error.with_subject(certificate.display()))
+        let chain = chain_of(&public).map_err(|why| in_file(certificate, &why))?;
+        let secret = key_of(&secret).map_err(|why| in_file(key, why))?;
+        Self::new(chain, secret).map_err(|error| in_file(certificate, error.detail().unwrap_or_default()))
     }
 
     /// Takes chain and key from PEM texts, which may be the same.
@@ -99,9 +102,8 @@ impl ClientIdentity {
     /// # Errors
     /// `certificate_unusable` with the reason.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, Error> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
-        let chain = chain.map_err(|cause| unusable(&format!("the certificates cannot be read: {cause}")))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| unusable(no_key(key)))?;
+        let chain = chain_of(certificates).map_err(|why| unusable(&why))?;
+        let key = key_of(key).map_err(unusable)?;
         Self::new(chain, key)
     }
 
@@ -111,7 +113,7 @@ impl ClientIdentity {
     /// `certificate_unusable` with the reason.
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, Error> {
         let key = KeptKey(key);
-        let leaf = chain.first().ok_or_else(|| unusable("there is no certificate"))?;
+        let leaf = chain.first().ok_or_else(|| unusable(NO_CERTIFICATE))?;
         if chain.len() > CERTIFICATE_CHAIN_MAX {
             let why = format!("there are more than {CERTIFICATE_CHAIN_MAX} certificates");
             return Err(unusable(&why));
@@ -258,6 +260,21 @@ pub(super) fn read(path: &Path, has_key: bool) -> Result<Zeroizing<Vec<u8>>, Str
         return Err(format!("the file has more than {CREDENTIAL_FILE_BYTES_MAX} bytes"));
     }
     Ok(bytes)
+}
+
+/// What a file without a certificate lacks.
+const NO_CERTIFICATE: &str = "there is no certificate";
+
+fn chain_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match chain {
+        Ok(chain) if chain.is_empty() => Err(NO_CERTIFICATE.to_owned()),
+        chain => chain.map_err(|cause| format!("the certificates cannot be read: {cause}")),
+    }
+}
+
+fn key_of(pem: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| no_key(pem))
 }
 
 /// Why a text holds no usable key.
