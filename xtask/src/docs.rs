@@ -126,8 +126,9 @@ its status and words.
 ## What to do
 
 The client prints the second column to its user, with the options of `crossload` that help. The server writes the third
-to its log (`next`), for its administrator. After 503 of a server, such as a redirector without an answer of its nodes,
-the client ends with 11 and says to try again.
+to its log (`next`), for its administrator. Some answers of servers without a code of their own have another exit code
+and another next step: 413 (27, too large), 423 (16, locked), 429 and 503 (11, with the time to wait if the server says
+it), 408 and 504 (110), and *not a directory* (20).
 ";
 
 const ADVICE_HEAD: &str = "\

@@ -143,24 +143,44 @@ fn of_xrootd(error: &Error) -> u8 {
 
 /// A server says that it can do this later (503, RFC 9110 §15.6.4), as a redirector without an
 /// answer of its nodes.
-pub(crate) fn is_unavailable(error: &Error) -> bool {
+fn is_unavailable(error: &Error) -> bool {
     error.code() == ErrorCode::PeerFailed
         && error.peer_status() == Some(PeerStatus::Http(ErrorCode::NodesSilent.http_status()))
 }
 
-/// What the peer's answer says more exactly than the code of its refusal: the quota is used up, or
-/// the export is read-only.
+/// What the peer's answer says more exactly than the code of its refusal: the quota is used up, the
+/// export is read-only, the file is too large or locked, or the server has too much to do.
 pub(crate) fn named_by_peer(error: &Error) -> Option<ErrorCode> {
     let words = error.peer_words().unwrap_or_default().to_ascii_lowercase();
     let is_read_only = error.peer_status() == Some(PeerStatus::Xrootd(ErrorCode::ReadOnly.xroot_error().into()))
         || words.contains("export is read-only")
         || words.contains("read-only file system");
-    match error.code() {
-        ErrorCode::PeerNoSpace if words.contains("quota") => Some(ErrorCode::QuotaExceeded),
-        ErrorCode::PeerForbidden | ErrorCode::PeerDenied if is_read_only => Some(ErrorCode::ReadOnly),
+    match (error.code(), error.peer_status()) {
+        (ErrorCode::PeerNoSpace, _) if words.contains("quota") => Some(ErrorCode::QuotaExceeded),
+        (ErrorCode::PeerForbidden | ErrorCode::PeerDenied, _) if is_read_only => Some(ErrorCode::ReadOnly),
+        (ErrorCode::PeerFailed | ErrorCode::ParentMissing, _) if words.contains("not a directory") => {
+            Some(ErrorCode::NotDirectory)
+        }
+        (ErrorCode::PeerFailed, Some(status)) => {
+            let known = STATUSES.iter().find(|(known, _)| *known == status);
+            known.map(|(_, code)| *code)
+        }
         _ => None,
     }
 }
+
+/// Statuses of servers that have a code of their own: RFC 9110 §15.5, RFC 4918 §11.3, RFC 6585 §4,
+/// and the error numbers `FileLocked` and `Overloaded` of the XRootD protocol.
+const STATUSES: [(PeerStatus, ErrorCode); 8] = [
+    (PeerStatus::Http(408), ErrorCode::PeerStalled),
+    (PeerStatus::Http(413), ErrorCode::BodyTooLarge),
+    (PeerStatus::Http(423), ErrorCode::Locked),
+    (PeerStatus::Http(429), ErrorCode::Overloaded),
+    (PeerStatus::Http(503), ErrorCode::Overloaded),
+    (PeerStatus::Http(504), ErrorCode::PeerStalled),
+    (PeerStatus::Xrootd(3003), ErrorCode::Busy),
+    (PeerStatus::Xrootd(3024), ErrorCode::Overloaded),
+];
 
 /// Whether data are not what they should be: their checksum or their size.
 fn is_about_data(code: ErrorCode) -> bool {
@@ -266,6 +286,27 @@ mod tests {
             ),
             (ErrorCode::PeerForbidden, PeerStatus::Xrootd(3025), "no", 30),
             (ErrorCode::PeerForbidden, PeerStatus::Http(403), "Forbidden", 13),
+            (
+                ErrorCode::PeerFailed,
+                PeerStatus::Http(409),
+                "open: Not a directory, /f/g",
+                20,
+            ),
+            (ErrorCode::ParentMissing, PeerStatus::Http(409), "Not a directory", 20),
+            (
+                ErrorCode::PeerFailed,
+                PeerStatus::Xrootd(3005),
+                "Unable to mkdir /f/g; not a directory",
+                20,
+            ),
+            (ErrorCode::PeerFailed, PeerStatus::Http(413), "too large", 27),
+            (ErrorCode::PeerFailed, PeerStatus::Http(423), "locked", 16),
+            (ErrorCode::PeerFailed, PeerStatus::Http(429), "slow down", 11),
+            (ErrorCode::PeerFailed, PeerStatus::Http(503), "later", 11),
+            (ErrorCode::PeerFailed, PeerStatus::Http(504), "gateway", 110),
+            (ErrorCode::PeerFailed, PeerStatus::Http(500), "fault", 5),
+            (ErrorCode::PeerFailed, PeerStatus::Xrootd(3003), "open", 16),
+            (ErrorCode::PeerFailed, PeerStatus::Xrootd(3024), "load", 11),
         ] {
             let refused = error(code).with_peer(Some(status), peer);
             assert_eq!(ExitCodes::Own.of(&refused), number, "{peer}");

@@ -3,7 +3,7 @@
 use config::Faults;
 use types::{Error, ErrorCode};
 
-use crate::exit_code::{ExitCodes, is_unavailable, named_by_peer, words};
+use crate::exit_code::{ExitCodes, named_by_peer, words};
 use crate::next_step;
 
 /// The exit code of a failed system call without a number (EIO).
@@ -107,7 +107,6 @@ impl From<Error> for Failure {
         let advice = match next_step::of(&error) {
             None if about_remotes(&error).is_some() => Some(Advice::Own("Correct this file.".to_owned())),
             Some(advice) => Some(Advice::ForUser(advice, code)),
-            None if is_unavailable(&error) => Some(Advice::Own(UNAVAILABLE_ADVICE.to_owned())),
             None => (code != ErrorCode::ClientGone).then(|| Advice::Of(named_by_peer(&error).unwrap_or(code))),
         };
         Self {
@@ -118,9 +117,6 @@ impl From<Error> for Failure {
         }
     }
 }
-
-/// What a client can do after 503.
-const UNAVAILABLE_ADVICE: &str = "Try again in a few seconds; if it stays so, ask the administrators of the server.";
 
 /// The exit code of an error.
 pub(crate) fn exit_code(error: &Error) -> u8 {

@@ -1,13 +1,20 @@
 //! What the user of the client types next, where a failure shows more than its code: the other
 //! scheme, another port, options for certificates.
 
-use types::{Error, ErrorCode, Location, Phase, Side};
+use types::{Error, ErrorCode, Location, PeerStatus, Phase, Side};
+
+use crate::exit_code::named_by_peer;
 
 /// Schemes in clear text, and the same over TLS.
-const SCHEMES: [(&str, &str); 3] = [("http://", "https://"), ("dav://", "davs://"), ("root://", "roots://")];
+const SCHEMES: [(&str, &str); 4] = [
+    ("http://", "https://"),
+    ("dav://", "davs://"),
+    ("s3://", "s3s://"),
+    ("root://", "roots://"),
+];
 
 /// What `net` says about the peer's certificate, and what helps.
-const CERTIFICATES: [(&str, &str); 5] = [
+const CERTIFICATES: [(&str, &str); 6] = [
     (
         "the certificate's issuer is not trusted here",
         "Give the file of its authority with --cacert, or a directory of authorities with --capath or X509_CERT_DIR.",
@@ -15,6 +22,11 @@ const CERTIFICATES: [(&str, &str); 5] = [
     (
         "the certificate has expired",
         "Ask the administrators of the server to renew it. With -k it is not verified (unsafe).",
+    ),
+    (
+        "the certificate is not valid",
+        "Correct the clock of this machine; if it is right, ask the administrators of the server. With -k the \
+         certificate is not verified (unsafe).",
     ),
     (
         "the certificate is not for",
@@ -78,6 +90,9 @@ pub(crate) const S3_KEY_ORDER: &str = "The first of these counts: AWS_ACCESS_KEY
                                        [S3:HOST] of gfal's configuration, ~/.aws/credentials, a named remote at this \
                                        server";
 
+/// The key of a remote that names the file of its secret key, where the file is at fault.
+pub(crate) const SECRET_KEY_FILE: &str = "secret_key_file";
+
 /// The next step after this failure, if the code's own sentence is not the best.
 pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
@@ -96,9 +111,15 @@ pub(crate) fn of(error: &Error) -> Option<String> {
             let known = CERTIFICATES.iter().find(|(words, _)| detail.starts_with(words));
             known.map(|(_, advice)| (*advice).to_owned())
         }
+        ErrorCode::TokenIssuerUnreachable => {
+            let known = CERTIFICATES.iter().find(|(words, _)| detail.contains(words));
+            known.map(|(_, advice)| (*advice).to_owned())
+        }
+        ErrorCode::PeerMisbehaved if detail == remote::ANSWERS_IN_HTTP => in_http(error),
         ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved if is_login(error) => Some(OTHER_PROTOCOL.to_owned()),
         ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => over_tls(error),
         ErrorCode::PeerFailed if error.peer_words().is_some_and(wants_tls) => over_tls(error),
+        ErrorCode::PeerFailed => after_status(error),
         ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => Some(OTHER_PROTOCOL.to_owned()),
         ErrorCode::PeerUnsupported => {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
@@ -107,6 +128,9 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         }
         ErrorCode::IsDirectory | ErrorCode::BadUrl if is_about_s3(error) && detail.contains("bucket") => {
             Some("Name a bucket: s3://HOST/BUCKET/KEY, or s3s:// over TLS.".to_owned())
+        }
+        ErrorCode::Unauthenticated if detail.starts_with(SECRET_KEY_FILE) => {
+            Some("Write the secret key into this file, and let only yourself read it (chmod 600).".to_owned())
         }
         ErrorCode::PathRefused if detail == REMOVES_WHOLE => Some("Name the directory, or what is in it.".to_owned()),
         ErrorCode::Exists if detail == SAME_FILE => Some("Name another destination.".to_owned()),
@@ -218,6 +242,44 @@ pub(crate) fn wants_tls(words: &str) -> bool {
         .any(|known| words.contains(known))
 }
 
+/// What helps after a status of the server, apart from its code.
+fn after_status(error: &Error) -> Option<String> {
+    Some(match named_by_peer(error)? {
+        ErrorCode::BodyTooLarge => {
+            "The server takes no file of this size: ask its administrators for the limit, or use another server."
+                .to_owned()
+        }
+        ErrorCode::Locked => "Try again when the lock has ended, or ask its holder to unlock the file.".to_owned(),
+        ErrorCode::Busy => "Try again when the other operation on this file has ended.".to_owned(),
+        ErrorCode::Overloaded => try_again(error),
+        _ => return None,
+    })
+}
+
+/// A server has too much to do now.
+fn try_again(error: &Error) -> String {
+    let when = match error.retry_after().map(|wait| wait.as_secs()) {
+        Some(seconds @ 1..) => format!("in {seconds} s, as the server asks"),
+        _ => "in a few seconds".to_owned(),
+    };
+    let fewer = match error.peer_status() {
+        Some(PeerStatus::Http(429)) => ", with fewer requests at once (--transfers, --checkers)",
+        _ => "",
+    };
+    format!("Try again {when}{fewer}; if it stays so, ask the administrators of the server.")
+}
+
+/// A `root` URL leads to a server of HTTP.
+fn in_http(error: &Error) -> Option<String> {
+    let place = Location::parse(error.subject()?).ok()?;
+    let path = place.path().trim_start_matches('/');
+    let scheme = if place.is_encrypted() { "https" } else { "http" };
+    Some(format!(
+        "Write {scheme}://{}/{path}, or the port of the XRootD protocol.",
+        place.authority()
+    ))
+}
+
 fn without_tls(error: &Error) -> Option<String> {
     let url = error.subject()?;
     let (clear, _, rest) = SCHEMES
@@ -299,8 +361,6 @@ mod tests {
         }
     }
 
-    use types::PeerStatus;
-
     use super::*;
 
     fn step(code: ErrorCode, phase: Phase, detail: &str, url: &str) -> String {
@@ -337,6 +397,14 @@ mod tests {
                 "another protocol",
             ),
             (PeerMisbehaved, Phase::Open, "", "dav://a:1/f", "write davs://a:1/f;"),
+            (PeerClosed, Phase::Open, "", "s3://a:1/b/f", "write s3s://a:1/b/f;"),
+            (
+                PeerTlsFailed,
+                Phase::Tls,
+                no_tls,
+                "s3s://a:1/b/f",
+                "write s3://a:1/b/f;",
+            ),
         ] {
             let advice = step(code, phase, detail, url);
             assert!(advice.contains(other), "{url}: {advice}");
@@ -349,6 +417,48 @@ mod tests {
         let words = "400 The plain HTTP request was sent to HTTPS port";
         let refused = refused.with_peer(Some(PeerStatus::Http(400)), words);
         assert!(of(&refused).is_some_and(|advice| advice.contains("write https://a/f")));
+    }
+
+    #[test]
+    fn a_status_has_its_own_next_step() {
+        let refused = |status: u16, wait_s: u64| {
+            let error = Error::new(ErrorCode::PeerFailed, Side::Active, Phase::Open).with_subject("https://a/f");
+            let error = error.with_peer(Some(PeerStatus::Http(status)), "no");
+            let wait = (wait_s > 0).then_some(std::time::Duration::from_secs(wait_s));
+            of(&error.with_retry_after(wait)).unwrap_or_default()
+        };
+        for (status, wait_s, words) in [
+            (413, 0, "no file of this size"),
+            (423, 0, "unlock"),
+            (429, 0, "in a few seconds, with fewer requests"),
+            (429, 30, "in 30 s, as the server asks, with fewer"),
+            (503, 7, "in 7 s, as the server asks;"),
+            (503, 0, "in a few seconds;"),
+        ] {
+            assert!(
+                refused(status, wait_s).contains(words),
+                "{status}: {}",
+                refused(status, wait_s)
+            );
+        }
+        assert_eq!(refused(500, 0), "");
+        let issuer = "https://i: server tls: Cannot set up (the certificate's issuer is not trusted here: add";
+        assert!(
+            step(
+                ErrorCode::TokenIssuerUnreachable,
+                Phase::Authenticate,
+                issuer,
+                "https://i"
+            )
+            .contains("--cacert")
+        );
+        let http = step(
+            ErrorCode::PeerMisbehaved,
+            Phase::Authenticate,
+            remote::ANSWERS_IN_HTTP,
+            "root://a:80//d/f",
+        );
+        assert!(http.contains("Write http://a:80/d/f,"), "{http}");
     }
 
     #[test]
@@ -406,6 +516,10 @@ mod tests {
         for (detail, option) in [
             ("the certificate's issuer is not trusted here: add", "--cacert"),
             ("the certificate has expired on 2024-01-01T00:00:00Z: it", "-k"),
+            (
+                "the certificate is not valid before 2099-01-01T00:00:00Z: compare",
+                "clock of this machine",
+            ),
             ("the certificate is not for a, but for b: use", "host name"),
             ("the other end demands a certificate, and none", "--proxy"),
             ("the other end refuses our certificate, since it has expired", "-v"),

@@ -62,7 +62,9 @@ pub use outlet::{CreatedFile, FileUpload, Outlet};
 pub use parts::{Parts, PartsUpload, PartsWriter};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};
-pub use resource::{Access, Facts, FileIdentity, JudgeRedirect, PATH_NOT_EXPORTED, Resource, Validator, is_in_use};
+pub use resource::{
+    ANSWERS_IN_HTTP, Access, Facts, FileIdentity, JudgeRedirect, PATH_NOT_EXPORTED, Resource, Validator, is_in_use,
+};
 /// Our account at an S3 storage, and where buckets are in its URLs.
 pub use s3_wire::{Account, Addressing};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};

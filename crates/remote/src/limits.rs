@@ -181,6 +181,9 @@ pub const LOST_ANSWER_PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
 ];
+/// Time for the first answer of a server of the XRootD protocol. One that waits for a request of
+/// another protocol never answers.
+pub const ROOT_HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a process looks for uploads that killed ones left in a bucket which it uses.
 pub const S3_SWEEP_INTERVAL: Duration = Duration::from_secs(600);
 /// How long something is remembered that a killed process began, and that cannot be ended.

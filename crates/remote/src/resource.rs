@@ -17,6 +17,8 @@ use crate::trace::Trace;
 
 /// The words of our servers for a peer that they may not connect to, in lower case.
 pub(crate) const ADDRESS_REFUSED_WORDS: &str = "address is not allowed for transfers";
+/// What an error says of a server that answers the XRootD protocol in HTTP.
+pub const ANSWERS_IN_HTTP: &str = "it answers in HTTP";
 /// The detail of an error about a path that the server serves to no client.
 pub const PATH_NOT_EXPORTED: &str = "the server does not export this path";
 

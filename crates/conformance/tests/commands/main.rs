@@ -15,6 +15,7 @@ mod instruments;
 mod links;
 mod mesh;
 mod mesh_strangers;
+mod next_steps;
 mod overlap;
 mod python;
 mod queue_manual;

@@ -10,6 +10,7 @@ use s3_wire::limits::KEY_FILE_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Result, Secret, Side};
 
 use super::credentials::first_line;
+use crate::next_step::SECRET_KEY_FILE;
 
 /// Where gfal's configuration is, unless `GFAL_CONFIG_DIR` names another directory.
 const GFAL_DIRECTORY: &str = "/etc/gfal2.d";
@@ -31,6 +32,11 @@ impl FoundAccount {
         let (Some(key_id), Some(file)) = (&remote.access_key_id, &remote.secret_key_file) else {
             return Ok(None);
         };
+        let secret = first_line(file, "secret key").map_err(|error| {
+            let (why, name) = (error.detail().unwrap_or_default(), &remote.name);
+            let unusable = Error::new(error.code(), Side::Client, Phase::Authenticate);
+            unusable.with_detail(format!("{SECRET_KEY_FILE} of the remote {name}: {why}"))
+        })?;
         let addressing = match remote.addressing.as_deref() {
             Some("path") => Some(Addressing::Path),
             Some(_) => Some(Addressing::VirtualHost),
@@ -39,7 +45,7 @@ impl FoundAccount {
         Ok(Some(Self {
             account: Account {
                 key_id: key_id.clone(),
-                secret: first_line(file, "secret key")?,
+                secret,
                 token: None,
                 region: remote.region.clone(),
                 addressing,

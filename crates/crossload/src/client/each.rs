@@ -1,12 +1,12 @@
 //! Commands about several places and trees: they go on after a failure.
 
 use storage::local::Unfit;
-use types::Result;
+use types::{ErrorCode, Result};
 
 use super::walk::Step;
 use crate::command_line::Places;
 use crate::exit_code::ExitCodes;
-use crate::failure::{Failure, Reader, exit_code};
+use crate::failure::{Advice, Failure, Reader, exit_code};
 use crate::output;
 
 /// EIO, for entries that a server does not list.
@@ -52,9 +52,9 @@ pub(crate) async fn each_place<E: Into<Failure>>(
         match finished {
             Ok(Finished::Whole) => {}
             Ok(Finished::InPart(last)) => code = codes.of_several(last),
-            Err(error) if places.is_one() => return Err(error.into()),
+            Err(error) if places.is_one() => return Err(fitting(command, error.into())),
             Err(error) => {
-                let failure = error.into();
+                let failure = fitting(command, error.into());
                 code = codes.of_several(failure.exit_code);
                 complain(command, failure);
             }
@@ -64,6 +64,23 @@ pub(crate) async fn each_place<E: Into<Failure>>(
         output::complain(&format!("{failures} of {count} failed"));
     }
     Ok(code)
+}
+
+/// The failure with the next step that this command has.
+pub(crate) fn fitting(command: &str, failure: Failure) -> Failure {
+    let advice = match (failure.code, command) {
+        (Some(ErrorCode::IsDirectory), "cat" | "head" | "tail") => {
+            "Name a file: crossload ls prints what is in a directory, and crossload copy -r copies it."
+        }
+        (Some(ErrorCode::IsDirectory), "sum") => {
+            "Name files: crossload find --type file DIRECTORY | crossload sum --from-file -"
+        }
+        _ => return failure,
+    };
+    Failure {
+        advice: Some(Advice::Own(advice.to_owned())),
+        ..failure
+    }
 }
 
 /// Reports what a walk below the argument `text` could not do, and goes on.

@@ -13,6 +13,7 @@ use super::metadata::set_mode;
 use super::place::Place;
 use super::session::{ClientContext, is_missing, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
+use crate::exit_code::named_by_peer;
 use crate::failure::Failure;
 use crate::limits::CAT_BUFFER_BYTES;
 use crate::output;
@@ -37,10 +38,11 @@ pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDire
     .await
 }
 
-/// The failure for a directory that could not be made. The name may belong to a file.
+/// The failure for a directory that could not be made. The name may belong to a file, or one above
+/// it.
 async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> Failure {
     if !is_taken(&error) {
-        return error.into();
+        return why_not_below(session, place, error).await;
     }
     match session.stat(place, place.side()).await {
         Ok(found) if found.is_directory => {
@@ -48,8 +50,36 @@ async fn why_not_made(session: &ClientContext, place: &Place, error: Error) -> F
             exists.with_subject(place).into()
         }
         Ok(_) => Failure::advised(&error, "Use another name: this one belongs to a file."),
-        Err(_) => error.into(),
+        // With -p, the name that is taken may be one above.
+        Err(_) => why_not_below(session, place, error).await,
     }
+}
+
+/// The failure for a directory whose own name is free.
+async fn why_not_below(session: &ClientContext, place: &Place, error: Error) -> Failure {
+    match file_above(session, place).await {
+        Some(file) => Error::new(ErrorCode::NotDirectory, place.side(), Phase::Open)
+            .with_subject(file)
+            .into(),
+        None => error.into(),
+    }
+}
+
+/// What the first existing name above a place is, if it is a file.
+async fn file_above(session: &ClientContext, place: &Place) -> Option<Place> {
+    let mut above = place.parent()?;
+    loop {
+        match session.stat(&above, place.side()).await {
+            Ok(found) if found.is_directory => return None,
+            Ok(_) => return Some(above),
+            Err(error) if is_missing(&error) || is_below_file(&error) => above = above.parent()?,
+            Err(_) => return None,
+        }
+    }
+}
+
+fn is_below_file(error: &Error) -> bool {
+    named_by_peer(error).unwrap_or(error.code()) == ErrorCode::NotDirectory
 }
 
 /// `mv`.

@@ -30,7 +30,7 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         if is_missing(&error) && options.force {
             continue;
         }
-        let failure = Failure::from(error);
+        let failure = failure_of(options, error);
         if options.places.is_one() {
             return Err(failure);
         }
@@ -42,6 +42,19 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         output::complain(&format!("{failures} of {count} could not be removed"));
     }
     Ok(code)
+}
+
+/// The failure of an argument. A directory that is not empty after all of it was removed has
+/// something that the server does not list, or not by its name.
+fn failure_of(options: &RemoveOptions, error: Error) -> Failure {
+    match error.code() {
+        ErrorCode::NotEmpty if options.recursive => Failure::advised(
+            &error,
+            "Have what is left removed at the server: it lists it not at all, or not by its name, such as one with a \
+             line end; or new files came.",
+        ),
+        _ => error.into(),
+    }
 }
 
 fn say(options: &RemoveOptions, name: &str, outcome: &str) {

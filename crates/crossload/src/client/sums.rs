@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
-use super::each::complain;
+use super::each::{complain, fitting};
 use super::place::without_query;
 use super::session::ClientContext;
 use super::show::counted;
@@ -49,10 +49,10 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
             }
             Ok(sum) if options.without_name => output::line(&format!("{} {}", algorithm.name(), sum.to_hex())),
             Ok(sum) => output::line(&format!("{} {}", output::name(text), sum.to_hex())),
-            Err(error) if places.is_one() => return Err(error.into()),
+            Err(error) if places.is_one() => return Err(fitting("sum", error.into())),
             Err(error) => {
                 code = ExitCodes::chosen().of_several(exit_code(&error));
-                complain("sum", error);
+                complain("sum", fitting("sum", error.into()));
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::limits::ROOT_WORDS_BYTES_MAX;
+use crate::limits::{ROOT_HELLO_TIMEOUT, ROOT_WORDS_BYTES_MAX};
 use credentials::x509::Unsigned;
 use gsi_wire::gsi::ServerEntry;
 use net::dial::dial;
@@ -19,7 +19,7 @@ use super::gsi::{Delegated, Gsi};
 use super::session::ServerSession;
 use crate::client::{ClientOptions, PinnedHost};
 use crate::options::LoginOffer;
-use crate::resource::{Access, Resource};
+use crate::resource::{ANSWERS_IN_HTTP, Access, Resource};
 
 /// Our user name when no other is configured.
 const NOBODY: &str = "nobody";
@@ -182,7 +182,10 @@ impl<'a> SetUp<'a> {
         };
         let mut handshake = Handshake::new(purpose, tls);
         let mut gsi = None;
-        let mut step = Step::Send(handshake.start());
+        frames.stream.queue(&handshake.start());
+        frames.stream.flush().await?;
+        let patience = options.first_byte.min(ROOT_HELLO_TIMEOUT);
+        let mut step = listen(&mut frames, &mut handshake, patience).await?;
         loop {
             step = match step {
                 Step::Send(bytes) => {
@@ -279,15 +282,15 @@ async fn listen(frames: &mut Frames, handshake: &mut Handshake, patience: Durati
     let Some(head) = frames.head(patience).await? else {
         return Err(frames.stream.role().closed(Phase::Authenticate));
     };
+    let side = frames.stream.role().side();
+    let misbehaved = |words| Error::new(ErrorCode::PeerMisbehaved, side, Phase::Authenticate).with_detail(words);
+    if head.starts_with(b"HTTP/") {
+        return Err(misbehaved(ANSWERS_IN_HTTP));
+    }
     let header = ResponseHeader::parse(&head);
     let length = header.body()?.bytes();
     if length > ROOT_WORDS_BYTES_MAX {
-        let error = Error::new(
-            ErrorCode::PeerMisbehaved,
-            frames.stream.role().side(),
-            Phase::Authenticate,
-        );
-        return Err(error.with_detail("an answer is too long"));
+        return Err(misbehaved("an answer is too long"));
     }
     let body = frames.small(length, ROOT_WORDS_BYTES_MAX).await?;
     handshake.handle(Answer::parse(&header, &body)?)
