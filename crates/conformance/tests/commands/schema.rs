@@ -54,14 +54,32 @@ fn lines(site: &Site, all: &mut JsonLines) {
     add("df", client("df", &[&target]));
     add("rm", client("rm", &[&file, &file]));
     let by_root = site.first.root("schema/b");
-    let set = ["xattr", "set", &by_root, "origin", "simulation"];
-    run(&lab.client(set).expect("the client is built")).succeeded();
+    let (made, moved) = (site.first.root("schema/made"), site.first.root("schema/moved"));
+    for (command, arguments, outcomes) in [
+        ("mkdir", &[&made, &by_root][..], &["MADE", "FAILED"][..]),
+        ("touch", &[&file], &["TOUCHED"]),
+        ("chmod", &["750", &made, &missing], &["CHANGED", "FAILED"]),
+    ] {
+        let changed = client(command, arguments);
+        let told: Vec<_> = json_lines(&changed).iter().map(|line| line["outcome"].clone()).collect();
+        assert_eq!(told, outcomes, "{command}: {}", changed.said());
+        add("changed", changed);
+    }
+    add("mv", client("mv", &[&made, &moved]).succeeded());
+    add("mv", client("mv", &[&made, &moved]).failed_with(2));
+    for command in ["cat", "head", "tail"] {
+        let refused = client(command, &[&file]).failed_with(22);
+        assert!(refused.stderr.contains("leave it out"), "{}", refused.said());
+    }
+    let set = ["xattr", "set", "--json", &by_root, "origin", "simulation"];
+    add("xattr_changed", run(&lab.client(set).expect("the client is built")).succeeded());
     let xattr = |command: &str, more: &[&str]| {
         let arguments = [&["xattr", command, "--json", &by_root], more].concat();
         run(&lab.client(arguments).expect("the client is built")).succeeded()
     };
     add("xattr_name", xattr("ls", &[]));
     add("xattr", xattr("get", &["origin"]));
+    add("xattr_changed", xattr("rm", &["origin"]));
     for command in ["stage", "evict", "archived"] {
         add("tape", client(command, &[&by_root]));
     }
@@ -215,7 +233,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 68] = [
+const WITH_SCHEMA: [&str; 74] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -233,6 +251,12 @@ const WITH_SCHEMA: [&str; 68] = [
     "sum",
     "rm",
     "cleanup",
+    "mkdir",
+    "touch",
+    "chmod",
+    "mv",
+    "xattr set",
+    "xattr rm",
     "xattr ls",
     "xattr get",
     "stage",
@@ -285,18 +309,8 @@ const WITH_SCHEMA: [&str; 68] = [
     "queue webhooks remove",
     "queue webhooks enable",
 ];
-/// Commands that print nothing, or files, but have the option.
-const SILENT: [&str; 9] = [
-    "mkdir",
-    "touch",
-    "chmod",
-    "xattr set",
-    "xattr rm",
-    "mv",
-    "cat",
-    "head",
-    "tail",
-];
+/// Commands that print files, and refuse the option.
+const REFUSED: [&str; 3] = ["cat", "head", "tail"];
 /// Commands that print answers of other commands (`docs/stdio.md`), or write a report: all loads of
 /// `bench` the same one.
 const ELSEWHERE: [&str; 3] = ["bench ", "shell", "stdio"];
@@ -333,7 +347,7 @@ fn each_command_with_json_has_a_schema() {
     assert!(found.len() > 30, "{found:?}");
     for command in found {
         let is_known = WITH_SCHEMA.contains(&command.as_str())
-            || SILENT.contains(&command.as_str())
+            || REFUSED.contains(&command.as_str())
             || ELSEWHERE.iter().any(|service| command.starts_with(service));
         assert!(
             is_known,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use storage::local;
 use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::ClientContext;
 use crate::command_line::AttributeAction;
 use crate::failure::Failure;
@@ -21,10 +21,25 @@ pub(crate) async fn run(session: &ClientContext, action: &AttributeAction) -> st
         AttributeAction::Set { place, name, value, .. } => (place, AttributeCall::Set(name, value.as_bytes())),
         AttributeAction::Rm { place, name, .. } => (place, AttributeCall::Remove(name)),
     };
-    for attribute in attributes(session, &session.place(text).await?, call).await? {
-        print(&attribute, call, action.common().json);
+    let is_json = action.common().json;
+    let found = async { attributes(session, &session.place(text).await?, call).await }.await;
+    if let (true, Some((name, done))) = (is_json, change(call)) {
+        let outcome = if found.is_ok() { done } else { "FAILED" };
+        output::json(&json!({"name": without_query(text), "attribute": name, "outcome": outcome}));
+    }
+    for attribute in found? {
+        print(&attribute, call, is_json);
     }
     Ok(0)
+}
+
+/// The attribute that is changed, and the outcome if it was.
+fn change<'a>(call: AttributeCall<'a>) -> Option<(&'a str, &'static str)> {
+    match call {
+        AttributeCall::Set(name, _) => Some((name, "SET")),
+        AttributeCall::Remove(name) => Some((name, "REMOVED")),
+        AttributeCall::List | AttributeCall::Get(_) => None,
+    }
 }
 
 async fn attributes(session: &ClientContext, place: &Place, call: AttributeCall<'_>) -> Result<Vec<Attribute>> {

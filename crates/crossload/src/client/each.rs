@@ -1,8 +1,10 @@
 //! Commands about several places and trees: they go on after a failure.
 
+use serde_json::json;
 use storage::local::Unfit;
 use types::{ErrorCode, Result};
 
+use super::place::without_query;
 use super::walk::Step;
 use crate::command_line::Places;
 use crate::exit_code::ExitCodes;
@@ -64,6 +66,35 @@ pub(crate) async fn each_place<E: Into<Failure>>(
         output::complain(&format!("{failures} of {count} failed"));
     }
     Ok(code)
+}
+
+/// Runs `each` for every place, and with `--json` prints what came of it: `done`, or `FAILED`.
+///
+/// # Errors
+/// As [`each_place`].
+pub(crate) async fn each_changed<E: Into<Failure>>(
+    command: &str,
+    work: Work<'_>,
+    mut each: impl AsyncFnMut(&str) -> std::result::Result<(), E>,
+) -> std::result::Result<u8, Failure> {
+    each_place(command, work.places, async |text| -> std::result::Result<Finished, E> {
+        let changed = each(text).await;
+        if work.is_json {
+            let outcome = if changed.is_ok() { work.done } else { "FAILED" };
+            output::json(&json!({"name": without_query(text), "outcome": outcome}));
+        }
+        changed.map(|()| Finished::Whole)
+    })
+    .await
+}
+
+/// What a command changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) is_json: bool,
+    /// The outcome of a place that was changed.
+    pub(crate) done: &'static str,
 }
 
 /// The failure with the next step that this command has.

@@ -4,7 +4,7 @@ use remote::PutOptions;
 use storage::local;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
-use super::each::{Finished, each_place};
+use super::each::{Work, each_changed};
 use super::place::Place;
 use super::session::{ClientContext, is_taken};
 use crate::command_line::{ModeOptions, TouchOptions};
@@ -12,24 +12,24 @@ use crate::failure::Failure;
 
 /// `touch`.
 pub(crate) async fn touch(session: &ClientContext, options: &TouchOptions) -> std::result::Result<u8, Failure> {
-    each_place(
-        "touch",
-        &options.places,
-        async |text| -> std::result::Result<Finished, Failure> {
-            let place = session.place(text).await?;
-            let side = place.side();
-            match &place {
-                Place::Remote(_) => create(session, &place).await?,
-                Place::Local(path) => {
-                    let path = path.clone();
-                    let touched = execution::blocking_try(side, Phase::Open, move || local::touch(&path)).await;
-                    touched.map_err(|error| error.at_side(side))?;
-                }
-                Place::Stdio => return Err(no_file().into()),
+    let work = Work {
+        places: &options.places,
+        is_json: options.common.json,
+        done: "TOUCHED",
+    };
+    each_changed("touch", work, async |text| -> std::result::Result<(), Failure> {
+        let place = session.place(text).await?;
+        let side = place.side();
+        match &place {
+            Place::Remote(_) => create(session, &place).await,
+            Place::Local(path) => {
+                let path = path.clone();
+                let touched = execution::blocking_try(side, Phase::Open, move || local::touch(&path)).await;
+                Ok(touched.map_err(|error| error.at_side(side))?)
             }
-            Ok(Finished::Whole)
-        },
-    )
+            Place::Stdio => Err(no_file().into()),
+        }
+    })
     .await
 }
 
@@ -58,9 +58,13 @@ async fn create(session: &ClientContext, place: &Place) -> std::result::Result<(
 /// `chmod`.
 pub(crate) async fn change_mode(session: &ClientContext, options: &ModeOptions) -> std::result::Result<u8, Failure> {
     let mode = options.mode;
-    each_place("chmod", &options.places, async |text| -> Result<Finished> {
-        set_mode(session, &session.place(text).await?, mode).await?;
-        Ok(Finished::Whole)
+    let work = Work {
+        places: &options.places,
+        is_json: options.common.json,
+        done: "CHANGED",
+    };
+    each_changed("chmod", work, async |text| -> Result<()> {
+        set_mode(session, &session.place(text).await?, mode).await
     })
     .await
 }

@@ -53,7 +53,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use types::ErrorCode;
 
-use crate::command_line::{CacheAction, Command, Common, TokenAction};
+use crate::command_line::{CacheAction, CatOptions, Command, Common, EndOptions, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
 use crate::limits::SAME_INTERRUPT_TIME;
@@ -100,6 +100,16 @@ fn in_our_options(command: Command) -> Result<Command, Failure> {
             let (options, notices) = options.translated()?;
             notices.iter().for_each(|words| output::complain(words));
             Command::Copy(Box::new(options))
+        }
+        Command::Cat(CatOptions { ref common, .. })
+        | Command::Head(EndOptions { ref common, .. })
+        | Command::Tail(EndOptions { ref common, .. })
+            if common.json =>
+        {
+            let name = command.name();
+            return Err(Failure::invalid(format!(
+                "--json: {name} prints what is in the files; leave it out, or use crossload stdio"
+            )));
         }
         other => other,
     };

@@ -3,14 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
+use serde_json::json;
 use storage::Overwrite;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use transfer::{Order, OutputSink, Progress, RemoteSource, Source, Verification, copy};
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use super::each::{Finished, each_place};
+use super::each::{Finished, Work, each_changed, each_place};
 use super::metadata::set_mode;
-use super::place::Place;
+use super::place::{Place, without_query};
 use super::session::{ClientContext, is_missing, is_taken};
 use crate::command_line::{CatOptions, MakeDirectoryOptions, RenameOptions};
 use crate::exit_code::named_by_peer;
@@ -21,7 +22,12 @@ use storage::local::fault;
 
 /// `mkdir`.
 pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDirectoryOptions) -> Result<u8, Failure> {
-    each_place("mkdir", &options.places, async |text| -> Result<Finished, Failure> {
+    let work = Work {
+        places: &options.places,
+        is_json: options.common.json,
+        done: "MADE",
+    };
+    each_changed("mkdir", work, async |text| -> Result<(), Failure> {
         let place = session.place(text).await?;
         if let Err(error) = session.make_directory(&place, options.parents, place.side()).await {
             return Err(why_not_made(session, &place, error).await);
@@ -33,7 +39,7 @@ pub(crate) async fn make_directories(session: &ClientContext, options: &MakeDire
             (Some(mode), _) => set_mode(session, &place, mode).await?,
             (None, _) => {}
         }
-        Ok(Finished::Whole)
+        Ok(())
     })
     .await
 }
@@ -84,6 +90,16 @@ fn is_below_file(error: &Error) -> bool {
 
 /// `mv`.
 pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> Result<u8, Failure> {
+    let renamed = rename_named(session, options).await;
+    if options.common.json {
+        let outcome = if renamed.is_ok() { "RENAMED" } else { "FAILED" };
+        let (name, destination) = (without_query(&options.source), without_query(&options.destination));
+        output::json(&json!({"name": name, "destination": destination, "outcome": outcome}));
+    }
+    renamed.map(|()| 0)
+}
+
+async fn rename_named(session: &ClientContext, options: &RenameOptions) -> Result<(), Failure> {
     let source = session.name(&options.source).await?;
     let destination = session.name(&options.destination).await?;
     if source.names_to(&destination).is_some_and(|names| !names.is_empty()) {
@@ -97,7 +113,7 @@ pub(crate) async fn rename(session: &ClientContext, options: &RenameOptions) -> 
             if matches!(&source, Place::Remote(location) if location.is_s3()) && !options.common.json {
                 output::complain("S3 has no rename: the object was copied within the server, and the old one removed");
             }
-            Ok(0)
+            Ok(())
         }
         Err(error) if error.code() == ErrorCode::CrossExport => {
             let advice = copy_and_remove(session, options, &source, &destination).await;
