@@ -110,6 +110,15 @@ impl ExitCodes {
         }
     }
 
+    /// The code where a server is to copy, and source or destination is at none (EOPNOTSUPP of
+    /// `xrdcp`).
+    pub(crate) fn of_no_third_party(self) -> u8 {
+        match self {
+            Self::Xrootd => 50,
+            other => other.of_usage(),
+        }
+    }
+
     /// The code of an invalid command line.
     pub(crate) fn of_usage(self) -> u8 {
         match self {

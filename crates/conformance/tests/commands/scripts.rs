@@ -123,7 +123,7 @@ const SOURCES: [(&str, &str); 17] = [
 /// Source, command line, what is printed, how ours ends. Hosts and directories are replaced:
 /// `{davs}` and `{root}` are URLs of the directory of the row, `{host}` and `{path}` its server and
 /// path, `{here}` the local directory in which the command runs.
-const LINES: [(&str, &str, Prints, Ends); 52] = [
+const LINES: [(&str, &str, Prints, Ends); 60] = [
     (
         "gfal-copy(1)",
         "gfal-copy file://{here}/group {davs}/empty/",
@@ -183,6 +183,16 @@ const LINES: [(&str, &str, Prints, Ends); 52] = [
     ("gfal-copy(1)", "gfal-copy", Anything, Alike),
     ("gfal-ls(1)", "gfal-ls -laH {davs}/set", Names, Alike),
     ("gfal-ls(1)", "gfal-ls -d file://{here}", Same, Alike),
+    // Scripts pick columns by their numbers.
+    ("gfal-ls(1)", "gfal-ls -l {davs}/file", Same, Alike),
+    ("gfal-ls(1)", "gfal-ls -lH {root}/file", Same, Alike),
+    (
+        "gfal-ls(1)",
+        "gfal-ls -l --time-style long-iso file://{here}/group",
+        Same,
+        Alike,
+    ),
+    ("gfal-ls(1)", "gfal-ls -l --full-time {davs}/file", Same, Alike),
     ("gfal-ls(1)", "gfal-ls {davs}/none", Same, Alike),
     ("gfal-rm(1)", "gfal-rm file://{here}/group", Same, Alike),
     ("gfal-rm(1)", "gfal-rm -r {davs}/set", Removed, Alike),
@@ -262,6 +272,25 @@ const LINES: [(&str, &str, Prints, Ends); 52] = [
         Alike,
     ),
     ("Basic usage of xrdcp", "xrdcp {root}/none {here}/none", Anything, Alike),
+    ("Basic usage of xrdcp", "xrdcp -p {root}/file {here}/x/y", Anything, Alike),
+    (
+        "Basic usage of xrdcp",
+        "xrdcp -fp {here}/group {root}/x/y",
+        Anything,
+        Alike,
+    ),
+    (
+        "Basic usage of xrdcp",
+        "xrdcp --tpc only {root}/file {here}/new",
+        Anything,
+        Alike,
+    ),
+    (
+        "Basic usage of xrdcp",
+        "xrdcp -T only group {root}/new",
+        Anything,
+        Alike,
+    ),
     ("ATLAS analysis facility", "xrdcp {root}/file .", Anything, Alike),
     ("ATLAS analysis facility", "xrdcp -r {root}/set/ .", Anything, Alike),
     (
@@ -362,6 +391,10 @@ impl Ground {
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
             std::fs::write(path, content).expect("a file");
         }
+        // The same for both programs, and older than half a year: listings show it.
+        let mut date = Command::new("touch");
+        date.args(["-d", "2024-02-29T12:34:56Z"]).arg(here.join("group"));
+        conformance::run(date.arg(server.data().join(format!("{name}/file")))).succeeded();
         let mut mark = Command::new("python3");
         mark.args(["-c", "import os,sys; os.setxattr(sys.argv[1], 'user.status', b'value')"]);
         conformance::run(mark.arg(here.join("marked"))).succeeded();
@@ -391,7 +424,7 @@ impl Ground {
                 command
             }
         };
-        run_with_input(command.current_dir(&self.here), INPUT)
+        run_with_input(command.env("TZ", "UTC").current_dir(&self.here), INPUT)
     }
 
     /// What is there afterwards.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use types::Result;
 
 use super::each::{Finished, each_place, report};
+use super::gfal_columns;
 use super::place::{Place, without_query};
 use super::session::{ClientContext, Info};
 use super::show::{as_json, long_line};
@@ -91,7 +92,9 @@ impl Listing<'_> {
             (ListedName::Name, _) => info.name.clone(),
         };
         let info = &Info { name, ..info.clone() };
-        if self.options.long {
+        if let Some(style) = self.options.habits.gfal_times().filter(|_| self.options.long) {
+            output::line(&gfal_columns::line(place, info, style, self.options.human_readable));
+        } else if self.options.long {
             output::line(&long_line(info, self.options.human_readable));
         } else {
             output::line(&output::name(&info.name));

@@ -14,6 +14,7 @@ mod each;
 mod ends;
 pub(crate) mod explain;
 mod find;
+mod gfal_columns;
 mod info;
 mod last_asked;
 mod listing;

@@ -180,10 +180,16 @@ struct Listed {
 
 impl Listed {
     /// Reads `NAME VALUE` (`sum`, gfal-sum), `VALUE NAME` (xrdadler32), `VALUE  NAME` or
-    /// `VALUE *NAME` (md5sum), or an object of `sum --json`.
+    /// `VALUE *NAME` (md5sum), with a backslash in front where the name has escapes, or an object of
+    /// `sum --json`.
     fn parse(line: &str, algorithm: Option<ChecksumAlgorithm>) -> Option<Self> {
         if line.starts_with('{') {
             return Self::parse_json(line);
+        }
+        if let Some(escaped) = line.strip_prefix('\\') {
+            let listed = Self::parse(escaped, algorithm)?;
+            let name = unescaped(&listed.name);
+            return Some(Self { name, ..listed });
         }
         let value = |text: &str| value_of(text, algorithm);
         let (first, behind) = line.split_once(' ')?;
@@ -209,6 +215,25 @@ impl Listed {
             expected: Checksum::from_hex(algorithm, object["value"].as_str()?)?,
         })
     }
+}
+
+/// A name in which md5sum has escaped backslashes and line ends.
+fn unescaped(name: &str) -> String {
+    let (mut plain, mut rest) = (String::with_capacity(name.len()), name.chars());
+    while let Some(letter) = rest.next() {
+        match (letter, rest.as_str().chars().next()) {
+            ('\\', Some(escaped @ ('\\' | 'n' | 'r'))) => {
+                rest.next();
+                plain.push(match escaped {
+                    'n' => '\n',
+                    'r' => '\r',
+                    same => same,
+                });
+            }
+            _ => plain.push(letter),
+        }
+    }
+    plain
 }
 
 /// A checksum: `adler32:1a2b3c4d`, or digits whose number tells the algorithm. Eight are Adler-32
@@ -259,6 +284,7 @@ mod tests {
             ),
             (format!("{md5}  two words"), "two words", format!("md5:{md5}")),
             (format!("{md5} *f"), "f", format!("md5:{md5}")),
+            (format!(r"\{md5}  a\\b\nc\r\x"), "a\\b\nc\r\\x", format!("md5:{md5}")),
             (format!("{md5}  1a2b3c4d"), "1a2b3c4d", format!("md5:{md5}")),
             (
                 "deadbeef 1a2b3c4d".to_owned(),

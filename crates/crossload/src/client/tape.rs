@@ -1,7 +1,7 @@
 //! `stage`, `evict` and `archived`: files on tape.
 
 use remote::{ArchiveState, Locality, Resource, StageState, TapeSystem, ToStage, tape_path};
-use serde_json::json;
+use serde_json::{Value, json};
 use types::{Error, ErrorCode, Phase, Result};
 
 use super::each::complain;
@@ -18,10 +18,20 @@ pub(crate) async fn stage(session: &ClientContext, options: &StageOptions) -> st
     let mut tape = Tape::new(session, "stage", &options.places, &options.common);
     let groups = tape.groups(&options.places).await?;
     match options.request() {
-        StageRequest::New { pin_s, is_awaited } => {
-            let requests = tape.request(&groups, pin_s).await;
-            if is_awaited {
-                tape.wait_for(requests).await;
+        StageRequest::New {
+            pin_s,
+            is_awaited,
+            limit,
+        } => {
+            let metadata = options.staging_metadata.as_ref().filter(|data| data.is_object());
+            let requests = tape.request(&groups, pin_s, metadata).await;
+            match limit {
+                Some(limit) => {
+                    // The requests go on.
+                    let _ = tokio::time::timeout(limit, tape.wait_for(requests)).await;
+                }
+                None if is_awaited => tape.wait_for(requests).await,
+                None => {}
             }
         }
         StageRequest::Status(id) => {
@@ -256,7 +266,12 @@ impl<'a> Tape<'a> {
     }
 
     /// Asks for all files. Returns the requests that were accepted.
-    async fn request<'g>(&mut self, groups: &'g [Group], pin_s: Option<u32>) -> Vec<Request<'g>> {
+    async fn request<'g>(
+        &mut self,
+        groups: &'g [Group],
+        pin_s: Option<u32>,
+        metadata: Option<&Value>,
+    ) -> Vec<Request<'g>> {
         let mut requests = Vec::new();
         for group in groups {
             for files in group.files.chunks(group.system.files_max()) {
@@ -265,7 +280,7 @@ impl<'a> Tape<'a> {
                     .map(|file| ToStage {
                         path: &file.path,
                         pin_s,
-                        metadata: None,
+                        metadata,
                     })
                     .collect();
                 match self.session.client.stage(&group.system, &group.place, &wanted).await {

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::client::{CopyOptions, Delegate, Mode, Verify, time};
 use super::xrdcp::{XrdcpOptions, xrdcp_checksum};
+use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 
 /// A time limit below this may be xrdcp's number of retries.
@@ -143,6 +144,8 @@ impl CopyOptions {
     /// Names the sources so that our rule does the same as the other program's.
     fn take_tree_rule(&mut self, rule: Option<TreeRule>) -> Result<(), Failure> {
         let count = self.places.len();
+        // xrdcp makes missing directories on both sides.
+        self.parent |= rule == Some(TreeRule::Xrdcp);
         if rule == Some(TreeRule::Gfal) && count > 2 {
             return Err(Failure::invalid(
                 "gfal-copy makes a chain of copies of several destinations: write a command for each",
@@ -173,8 +176,18 @@ impl CopyOptions {
             let timeout = self.common.timeout.map_or(limit, |timeout| timeout.min(limit));
             self.common.timeout = Some(timeout);
         }
-        if matches!(limit, Limit::Only | Limit::DelegateOnly) && self.transfer.mode == Mode::Auto {
-            self.transfer.mode = Mode::Pull;
+        if matches!(limit, Limit::Only | Limit::DelegateOnly) {
+            if let Some(here) = self.places.iter().find(|place| is_here(place)) {
+                return Err(Failure {
+                    exit_code: ExitCodes::chosen().of_no_third_party(),
+                    ..Failure::invalid(format!(
+                        "-T only: {here} is no file of a server, so that no server can copy it; leave out -T"
+                    ))
+                });
+            }
+            if self.transfer.mode == Mode::Auto {
+                self.transfer.mode = Mode::Pull;
+            }
         }
         if matches!(limit, Limit::DelegateFirst | Limit::DelegateOnly) {
             if self.common.access.insecure {
@@ -213,6 +226,15 @@ impl CopyOptions {
             }
             (None, _) => Ok(()),
         }
+    }
+}
+
+/// Whether a place is a file of this machine, standard input or standard output. `NAME:PATH` is in
+/// a named remote.
+fn is_here(place: &str) -> bool {
+    match place.split_once("://") {
+        Some((scheme, _)) => scheme.eq_ignore_ascii_case("file"),
+        None => place.split('/').next().is_none_or(|first| !first.contains(':')),
     }
 }
 
@@ -275,15 +297,42 @@ fn definition(text: &str) -> Result<String, String> {
 pub(crate) struct ListHabits {
     #[arg(long, value_name = "NAME", value_parser = attribute, hide = true)]
     xattr: Vec<String>,
-    #[arg(long, value_name = "STYLE", value_parser = ["full-iso"], hide = true)]
-    time_style: Option<String>,
+    #[arg(long, value_name = "STYLE", value_enum, hide = true)]
+    time_style: Option<TimeStyle>,
     #[arg(long, hide = true)]
     full_time: bool,
-    #[arg(long, value_name = "WHEN", value_parser = ["always", "never", "auto"], hide = true)]
-    color: Option<String>,
+    /// What `-l` prints is in the columns of gfal-ls.
+    #[arg(long, hide = true)]
+    gfal_columns: bool,
     /// That of `ls`: there is one name a line in any case.
     #[arg(short = '1', hide = true)]
     one_per_line: bool,
+}
+
+impl ListHabits {
+    /// How times are written, if columns are those of gfal-ls.
+    pub(crate) fn gfal_times(&self) -> Option<TimeStyle> {
+        let style = match self.full_time {
+            // So does gfal-ls.
+            true => TimeStyle::LongIso,
+            false => self.time_style.unwrap_or_default(),
+        };
+        self.gfal_columns.then_some(style)
+    }
+}
+
+/// How gfal-ls writes times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TimeStyle {
+    /// `2026-01-31 12:00:00.000000 +0000`
+    FullIso,
+    /// `2026-01-31 12:00`
+    LongIso,
+    /// `01-31 12:00`, after half a year `2026-01-31`
+    Iso,
+    /// `Jan 31 12:00`, after half a year `Jan 31  2026`
+    #[default]
+    Locale,
 }
 
 fn attribute(_: &str) -> Result<String, String> {

@@ -54,7 +54,7 @@ pub(crate) use client::{
 pub(crate) use ends::EndOptions;
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
-pub(crate) use habits::GfalOptions;
+pub(crate) use habits::{GfalOptions, TimeStyle};
 pub(crate) use history::{
     HistoryAction, HistoryCheckOptions, HistoryCompareOptions, HistoryExportOptions, HistoryFilter,
     HistoryImportOptions, HistoryListOptions, HistoryRemoveOptions, HistoryShowOptions,

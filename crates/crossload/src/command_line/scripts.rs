@@ -65,14 +65,27 @@ fn of_gfal(tool: &str, words: Vec<String>) -> Result<Vec<String>, String> {
         "copy" => return Ok([line(["copy", "--tree-rule=gfal"]), words].concat()),
         "save" => return Ok([line(["copy", "--quiet", "-"]), words].concat()),
         "xattr" => return of_gfal_xattr(words),
+        "ls" => return Ok([line(["ls", "--gfal-columns"]), words].concat()),
+        "evict" => return of_gfal_evict(words),
         "rename" => "mv",
         "bringonline" => "stage",
         "archivepoll" => "archived",
-        same @ ("ls" | "rm" | "sum" | "mkdir" | "stat" | "cat" | "chmod" | "evict") => same,
+        same @ ("rm" | "sum" | "mkdir" | "stat" | "cat" | "chmod") => same,
         "token" => return Err(format!("{tool}: use crossload token macaroon")),
         _ => return Err(format!("{tool}: no tool of gfal that this program replaces")),
     };
     Ok([line([command]), words].concat())
+}
+
+/// `gfal-evict FILE` and `FILE REQUEST`.
+fn of_gfal_evict(words: Vec<String>) -> Result<Vec<String>, String> {
+    let (options, operands) = apart(words, &GFAL_VALUED);
+    let ours = match operands.as_slice() {
+        [place] => line(["evict", place]),
+        [place, request] => line(["evict", "--request", request, place]),
+        _ => return Err("gfal-evict: give a file, and the token of the request if the storage wants it".to_owned()),
+    };
+    Ok([ours, options].concat())
 }
 
 /// `gfal-xattr FILE`, `FILE NAME` and `FILE NAME=VALUE`.
@@ -115,13 +128,13 @@ fn apart(words: Vec<String>, valued: &[&str]) -> (Vec<String>, Vec<String>) {
     (options, operands)
 }
 
-/// xrdcp makes missing directories on both sides, its `-t` is a number of retries, and its `-E`
-/// has no value.
+/// The `-t` of xrdcp is a number of retries, and its `-E` has no value.
 fn of_xrdcp(words: Vec<String>) -> Result<Vec<String>, String> {
-    let mut ours = line(["copy", "--tree-rule=xrdcp", "--parent"]);
+    let mut ours = line(["copy", "--tree-rule=xrdcp"]);
     for word in words {
         match word.as_str() {
-            "-E" | "--path" => {}
+            "-E" => {}
+            "--path" => ours.push("-p".to_owned()),
             "-R" => ours.push("-r".to_owned()),
             "-t" => ours.push("--retries".to_owned()),
             proxy if proxy.starts_with("-D") || proxy.starts_with("--proxy") => return Err(NO_SOCKS_PROXY.to_owned()),

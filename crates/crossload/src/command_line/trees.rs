@@ -64,7 +64,7 @@ pub(crate) struct ListOptions {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = ListedName::Name, hide = true)]
     pub(crate) names: ListedName,
     #[command(flatten)]
-    habits: ListHabits,
+    pub(crate) habits: ListHabits,
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     pub(crate) help: Option<bool>,
