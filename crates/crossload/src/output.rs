@@ -5,6 +5,10 @@
     reason = "the command line program prints through these functions"
 )]
 
+use anstream::AutoStream;
+pub(crate) use anstream::ColorChoice;
+use anstream::stream::RawStream;
+use anstyle::{AnsiColor, Style};
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -28,9 +32,69 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
+/// Directories in listings.
+pub(crate) const DIRECTORY: Style = AnsiColor::Blue.on_default().bold();
+/// Links in listings.
+pub(crate) const LINK: Style = AnsiColor::Cyan.on_default();
+const GOOD: Style = AnsiColor::Green.on_default();
+const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
+const BAD: Style = AnsiColor::Red.on_default().bold();
+
+/// How the beginnings of lines about single files look.
+const OUTCOMES: [(&str, Style); 3] = [("[DONE]", GOOD), ("[CANCELED]", DOUBTFUL), ("[FAILED]", BAD)];
+
+/// Chooses when output has colours, for the whole program.
+pub(crate) fn choose_colour(when: ColorChoice) {
+    when.write_global();
+}
+
+/// Whether standard output has colours: as chosen, else as the environment says, else on terminals.
+pub(crate) fn has_colour() -> bool {
+    is_coloured(&io::stdout())
+}
+
+fn is_coloured<S: RawStream>(stream: &S) -> bool {
+    AutoStream::choice(stream) != ColorChoice::Never
+}
+
+fn painted(text: &str, style: Style) -> String {
+    format!("{style}{text}{style:#}")
+}
+
 /// Prints a line on standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn line(text: &str) {
-    write_out(format!("{}\n", harmless(text)).as_bytes());
+    let text = harmless(text);
+    let outcome = OUTCOMES.iter().find(|(word, _)| text.starts_with(word));
+    match outcome.filter(|_| has_colour()) {
+        Some((word, style)) => write_out(format!("{}{}\n", painted(word, *style), &text[word.len()..]).as_bytes()),
+        None => write_out(format!("{text}\n").as_bytes()),
+    }
+}
+
+/// Prints a line of a listing, with the name of a directory or link in its colour.
+pub(crate) fn entry(before: &str, name: &str, style: Option<Style>) {
+    match style.filter(|_| has_colour()) {
+        Some(style) => {
+            let (before, name) = (harmless(before), painted(&harmless(name), style));
+            write_out(format!("{before}{name}\n").as_bytes());
+        }
+        None => line(&format!("{before}{name}")),
+    }
+}
+
+/// Prints what a command found in all on standard output, in the colour of its result.
+pub(crate) fn verdict(text: &str, is_good: bool) {
+    let style = if is_good { GOOD } else { BAD };
+    entry("", text, Some(style));
+}
+
+/// Prints how much has failed in all on standard error.
+pub(crate) fn conclude(text: &str) {
+    let (text, stream) = (harmless(text), io::stderr());
+    let _ = match is_coloured(&stream) {
+        true => writeln!(stream.lock(), "{}", painted(&text, BAD)),
+        false => writeln!(stream.lock(), "{text}"),
+    };
 }
 
 /// Writes bytes to standard output unchanged. The program goes on after an error, and reports it at
@@ -91,9 +155,25 @@ fn harmless_json(text: &str) -> Cow<'_, str> {
 /// Prints a line on standard error. One write, so that no other line, of this or another program,
 /// comes between it and its end.
 pub(crate) fn complain(text: &str) {
-    let _ = io::stderr()
-        .lock()
-        .write_all(format!("{}\n", harmless(text)).as_bytes());
+    let (text, stream) = (harmless(text), io::stderr());
+    let head = head(&text).filter(|_| is_coloured(&stream));
+    let line = match head {
+        Some((end, style)) => format!("{}{}\n", painted(&text[..end], style), &text[end..]),
+        None => format!("{text}\n"),
+    };
+    let _ = stream.lock().write_all(line.as_bytes());
+}
+
+/// The end of the words that say what kind of message it is: `crossload ls error:`, `warning:`.
+fn head(text: &str) -> Option<(usize, Style)> {
+    const WARNINGS: [&str; 2] = ["warning:", "left out "];
+    const ERROR: &str = " error:";
+    if let Some(warning) = WARNINGS.iter().find(|warning| text.starts_with(**warning)) {
+        return Some((warning.trim_end().len(), DOUBTFUL));
+    }
+    let command = text.strip_prefix("crossload ").and(text.find(ERROR))?;
+    let is_command = |letter: char| letter.is_ascii_lowercase() || matches!(letter, ' ' | '-');
+    text[..command].chars().all(is_command).then_some((command + ERROR.len(), BAD))
 }
 
 /// Text without terminal control characters, which names on servers and disks may contain.
@@ -118,6 +198,20 @@ fn escape(text: &str, is_escaped: impl Fn(char) -> bool, written: impl Fn(char) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_begin_with_their_kind() {
+        for (text, kind) in [
+            ("crossload ls error: 2 (No such file) - x", Some("crossload ls error:")),
+            ("crossload xattr get error: no", Some("crossload xattr get error:")),
+            ("warning: no", Some("warning:")),
+            ("crossload copies 2 files: error: no", None),
+            ("left out f: it is a link", Some("left out")),
+        ] {
+            assert_eq!(head(text).map(|(end, _)| &text[..end]), kind);
+        }
+        assert_eq!(painted("d", DIRECTORY), "\u{1b}[1m\u{1b}[34md\u{1b}[0m");
+    }
 
     #[test]
     fn a_terminal_gets_nothing_to_obey() {

@@ -39,6 +39,58 @@ impl Drop for Terminal {
     }
 }
 
+/// Colours are for terminals; the environment and `--color` may ask for them, or refuse them.
+#[test]
+fn colours_are_where_they_are_wanted() {
+    let test = "colours_are_where_they_are_wanted";
+    let Some(site) = available(test, site()) else { return };
+    let lab = &site.lab;
+    site.first.put("coloured/d/f", b"x");
+    let (url, missing) = (site.first.davs("coloured"), site.first.davs("coloured/none"));
+    let ends = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut client = lab
+            .client(lab.client_arguments("ls", arguments))
+            .expect("the client is built");
+        client.envs(variables.iter().copied());
+        run(&client)
+    };
+    let (directory, error) = ("\u{1b}[1m\u{1b}[34md\u{1b}[0m", "\u{1b}[31mcrossload ls error:\u{1b}[0m 2");
+    for (arguments, variables, is_coloured) in [
+        (&[][..], &[][..], false),
+        (&["--color", "always"], &[], true),
+        (&["--color", "always"], &[("NO_COLOR", "1")], true),
+        (&["--color", "never"], &[("CLICOLOR_FORCE", "1")], false),
+        (&[], &[("CLICOLOR_FORCE", "1")], true),
+        (&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        (&["--color", "auto"], &[("TERM", "xterm-256color")], false),
+    ] {
+        let listed = ends(&[arguments, &["-l", &url]].concat(), variables).succeeded();
+        assert_eq!(listed.text().contains(directory), is_coloured, "{arguments:?}: {}", listed.said());
+        let failed = ends(&[arguments, &[&missing]].concat(), variables).failed_with(2);
+        assert_eq!(failed.stderr.contains(error), is_coloured, "{arguments:?}: {}", failed.said());
+        let json = ends(&[arguments, &["--json", &url]].concat(), variables).succeeded();
+        assert!(!json.text().contains('\u{1b}'), "{}", json.said());
+    }
+    let Some(()) = available(test, require("tmux")) else { return };
+    let (socket, over) = (lab.fresh("tmux-colours"), lab.fresh("colours-over"));
+    let terminal = Terminal {
+        socket: socket.to_str().expect("plain").to_owned(),
+    };
+    let here = lab.fresh("coloured-here");
+    std::fs::create_dir_all(here.join("d")).expect("a directory");
+    let client = lab.client(["ls"]).expect("the client is built");
+    let line = format!(
+        "{} ls {}; touch {}; sleep 60",
+        client.get_program().display(),
+        here.display(),
+        over.display()
+    );
+    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]);
+    until("it is over", PATIENCE, || over.exists());
+    let shown = || terminal.tmux(&["capture-pane", "-p", "-e"]);
+    until("the name has its colour", PATIENCE, || shown().contains("[34md"));
+}
+
 /// The last picture of a tree's copy: what was done, and no rest of the progress bar.
 #[test]
 fn the_last_picture_of_a_tree_is_its_summary() {

@@ -204,10 +204,12 @@ impl Comparison<'_> {
                 "only_first": only_first, "only_second": only_second, "left_out": left_out, "failed": failed}),
             );
         } else {
-            output::line(&format!(
+            let found = format!(
                 "{equal} equal, {different} different, {only_first} only in the first tree, {only_second} only in the \
                  second, {left_out} left out, {failed} could not be compared"
-            ));
+            );
+            let is_good = different + only_first + only_second + left_out + failed == 0;
+            output::verdict(&found, is_good);
             if unverified > 0 {
                 output::complain(&format!(
                     "{unverified} of the equal files were compared by size and time alone, since no checksum could be \

@@ -5,7 +5,7 @@ use types::Result;
 use super::each::{Finished, each_place, report};
 use super::listing::by_name;
 use super::session::ClientContext;
-use super::show::{as_json, counted, shown_size};
+use super::show::{as_json, counted, shown_size, style};
 use super::walk::{Found, Order, Step, Walk};
 use crate::command_line::TreeOptions;
 use crate::failure::Failure;
@@ -84,7 +84,6 @@ impl Drawing<'_> {
             line.push_str(&format!("[{:>7}]  ", shown_size(found.info.size_bytes, true)));
         }
         let name = if found.depth == 0 { text } else { &found.info.name };
-        line.push_str(&output::name(name));
-        output::line(&line);
+        output::entry(&line, &output::name(name), style(&found.info));
     }
 }

@@ -8,7 +8,7 @@ use super::each::{Finished, each_place, report};
 use super::gfal_columns;
 use super::place::{Place, without_query};
 use super::session::{ClientContext, Info};
-use super::show::{as_json, long_line};
+use super::show::{as_json, before_name, style};
 use super::walk::{Compare, Found, Order, Step, Walk};
 use crate::command_line::{ListOptions, ListedName, SortKey};
 use crate::failure::Failure;
@@ -92,13 +92,15 @@ impl Listing<'_> {
             (ListedName::Name, _) => info.name.clone(),
         };
         let info = &Info { name, ..info.clone() };
-        if let Some(style) = self.options.habits.gfal_times().filter(|_| self.options.long) {
-            output::line(&gfal_columns::line(place, info, style, self.options.human_readable));
-        } else if self.options.long {
-            output::line(&long_line(info, self.options.human_readable));
-        } else {
-            output::line(&output::name(&info.name));
+        if let Some(times) = self.options.habits.gfal_times().filter(|_| self.options.long) {
+            output::line(&gfal_columns::line(place, info, times, self.options.human_readable));
+            return;
         }
+        let before = match self.options.long {
+            true => before_name(info, self.options.human_readable),
+            false => String::new(),
+        };
+        output::entry(&before, &output::name(&info.name), style(info));
     }
 }
 

@@ -74,6 +74,9 @@ const UNREAD: u8 = 141;
 /// # Errors
 /// The failure of the command.
 pub(crate) fn run(command: Command) -> Result<u8, Failure> {
+    if let Some(common) = common_of(&command) {
+        output::choose_colour(common.display.colour());
+    }
     let command = in_our_options(command)?;
     let Some(common) = common_of(&command) else {
         return Err(Failure::invalid("not a command of the client"));

@@ -39,7 +39,7 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         complain("rm", failure);
     }
     if failures > 0 {
-        output::complain(&format!("{failures} of {count} could not be removed"));
+        output::conclude(&format!("{failures} of {count} could not be removed"));
     }
     Ok(code)
 }

@@ -158,6 +158,7 @@ impl ClientContext {
     /// # Errors
     /// A named file that cannot be read, or an invalid token.
     pub(crate) fn open(common: &Common) -> std::result::Result<Self, Failure> {
+        output::choose_colour(common.display.colour());
         let access = &common.access;
         refuse_unusable(access)?;
         let variable = |name: &str| std::env::var(name).ok();

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::output;
 use storage::local::Unfit;
 
-/// Like `ls -l`, with what servers report: kind, size, time, name.
-pub(crate) fn long_line(info: &Info, human: bool) -> String {
+/// What `ls -l` prints before a name, with what servers report: kind, size, time.
+pub(crate) fn before_name(info: &Info, human: bool) -> String {
     let kind = match info.unfit {
         Some(Unfit::Link) => "l",
         Some(Unfit::Pipe) => "p",
@@ -25,11 +25,16 @@ pub(crate) fn long_line(info: &Info, human: bool) -> String {
         None => "-",
     };
     let size = shown_size(info.size_bytes, human);
-    format!(
-        "{kind} {size:>14} {} {}",
-        written_time(info.modified_s),
-        output::name(&info.name)
-    )
+    format!("{kind} {size:>14} {} ", written_time(info.modified_s))
+}
+
+/// How a name looks in a listing.
+pub(crate) fn style(info: &Info) -> Option<anstyle::Style> {
+    match info.unfit {
+        Some(Unfit::Link) => Some(output::LINK),
+        None if info.is_directory => Some(output::DIRECTORY),
+        _ => None,
+    }
 }
 
 /// A size as commands print it: `-` if it is unknown.
@@ -154,8 +159,8 @@ mod tests {
             modified_s: Some(0),
             ..Info::default()
         };
-        assert_eq!(long_line(&info, false), "-           1536 1970-01-01 00:00:00 f");
-        assert_eq!(long_line(&info, true), "-           1.5K 1970-01-01 00:00:00 f");
+        assert_eq!(before_name(&info, false), "-           1536 1970-01-01 00:00:00 ");
+        assert_eq!(before_name(&info, true), "-           1.5K 1970-01-01 00:00:00 ");
         assert_eq!(human_size(1023), "1023");
         let sizes = [0, 1023, 1024, 1_300_000, 5 << 50].map(binary_size);
         assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.2 MiB", "5.0 PiB"]);
@@ -165,13 +170,10 @@ mod tests {
         assert_eq!(times, ["59 s", "1 min", "1 h 30 min", "2 days"]);
         let counts = [0, 1, 2].map(|count| counted(count, "file", "files"));
         assert_eq!(counts, ["0 files", "1 file", "2 files"]);
-        let odd = Info {
-            name: "a\n- 1 \u{1b}[2Jb".to_owned(),
-            ..info
+        let directory = Info {
+            is_directory: true,
+            ..info.clone()
         };
-        assert!(
-            long_line(&odd, false).ends_with(r" a\x0a- 1 \x1b[2Jb"),
-            "one name is one line"
-        );
+        assert_eq!((style(&info), style(&directory)), (None, Some(output::DIRECTORY)));
     }
 }

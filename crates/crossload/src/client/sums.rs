@@ -158,10 +158,11 @@ impl Tally {
         if files == equal && unread == 0 {
             return Ok(0);
         }
-        output::complain(&format!(
+        let found = format!(
             "of {}: {different} different, {failed} not readable; lines without a checksum: {unread}",
             counted(files, "file", "files")
-        ));
+        );
+        output::conclude(&found);
         let codes = ExitCodes::chosen();
         Ok(match different {
             // A line without a checksum is what gfal's tools call invalid.

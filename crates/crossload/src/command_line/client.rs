@@ -9,6 +9,7 @@ use remote::Delegation;
 use transfer::route::Preference;
 use types::{Checksum, ChecksumAlgorithm, Secret};
 
+use super::display::DisplayOptions;
 use super::habits::{CopyHabits, GfalOptions, RemoveHabits};
 use super::metadata::mode;
 use super::places::Places;
@@ -33,6 +34,8 @@ pub(crate) struct Common {
     /// Text for the servers' logs, as key=value; can be repeated
     #[arg(short = 'C', long, value_name = "TEXT", value_parser = visible)]
     pub(crate) client_info: Vec<String>,
+    #[command(flatten)]
+    pub(crate) display: DisplayOptions,
     #[command(flatten)]
     pub(crate) gfal: GfalOptions,
     #[command(flatten)]
@@ -539,18 +542,6 @@ pub(crate) struct RenameOptions {
     /// Overwrite an existing file
     #[arg(short, long)]
     pub(crate) force: bool,
-    #[command(flatten)]
-    pub(crate) common: Common,
-}
-
-/// Options of `cat`.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct CatOptions {
-    #[command(flatten)]
-    pub(crate) places: Places,
-    /// gfal-cat's: files are bytes here.
-    #[arg(short, long, hide = true)]
-    bytes: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

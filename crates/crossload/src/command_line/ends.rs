@@ -1,4 +1,4 @@
-//! Options of `head` and `tail`.
+//! Options of `cat`, `head` and `tail`.
 
 use clap::Args;
 
@@ -56,6 +56,18 @@ pub(crate) struct EndOptions {
     /// Print so many bytes instead, such as 100 or 4KiB; tail +N: from byte N on
     #[arg(short = 'c', long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) bytes: Option<Amount>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// Options of `cat`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CatOptions {
+    #[command(flatten)]
+    pub(crate) places: Places,
+    /// gfal-cat's: files are bytes here.
+    #[arg(short, long, hide = true)]
+    bytes: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -8,6 +8,7 @@ mod cache;
 mod check;
 mod cleanup;
 mod client;
+mod display;
 mod ends;
 mod examples;
 mod explain;
@@ -48,10 +49,10 @@ pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFile
 pub(crate) use check::CheckOptions;
 pub(crate) use cleanup::CleanupOptions;
 pub(crate) use client::{
-    Access, CatOptions, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
+    Access, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
     Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
 };
-pub(crate) use ends::EndOptions;
+pub(crate) use ends::{CatOptions, EndOptions};
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use habits::{GfalOptions, TimeStyle};

@@ -170,20 +170,18 @@ fn view(run: &Run, past: Option<Past>) -> View<'_> {
     }
 }
 
-/// What standard output can show. Colour is for terminals, and `NO_COLOR` turns it off
-/// (<https://no-color.org>).
+/// What standard output can show.
 fn terminal() -> Terminal {
     let out = std::io::stdout();
     let size = rustix::termios::tcgetwinsize(&out).ok();
     let columns = size.map_or(USUAL_COLUMNS, |size| usize::from(size.ws_col));
-    let wants_none = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     Terminal {
         columns: if columns == 0 {
             USUAL_COLUMNS
         } else {
             columns.max(COLUMNS_MIN)
         },
-        has_colour: rustix::termios::isatty(&out) && !wants_none,
+        has_colour: output::has_colour(),
     }
 }
 
