@@ -177,7 +177,7 @@ def test_the_last_answers_are_written() -> None:
 
 
 def test_what_it_cannot_begin_with_is_an_error() -> None:
-    with pytest.raises(FileNotFoundError, match="cacert"):
+    with pytest.raises(FileNotFoundError, match="cacert names /no/such/file"):
         Client(cacert="/no/such/file").schemes
     with pytest.raises(crossload.CrossloadError, match="not crossload"):
         Client(program="/bin/echo").schemes

@@ -146,9 +146,14 @@ fn no_authorities(option: &str, path: &Path, why: &str) -> Failure {
         "--cacert" => "Name a PEM file with the certificates of authorities (BEGIN CERTIFICATE).",
         _ => "Name a directory with the certificates of authorities, such as /etc/grid-security/certificates.",
     };
+    let invalid = Failure::invalid(format!("{option} names {}: {why}", path.display()));
     Failure {
         advice: Some(Advice::Own(right.to_owned())),
-        ..Failure::invalid(format!("{option} names {}: {why}", path.display()))
+        exit_code: match why {
+            NO_SUCH_FILE => ErrorCode::NotFound.exit_code(),
+            _ => invalid.exit_code,
+        },
+        ..invalid
     }
 }
 
