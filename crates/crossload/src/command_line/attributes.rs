@@ -9,14 +9,14 @@ use super::client::Common;
 pub(crate) enum AttributeAction {
     /// List the names of the attributes of a file
     Ls {
-        /// File or directory: a URL or local path
+        /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         #[command(flatten)]
         common: Common,
     },
     /// Print the value of an attribute
     Get {
-        /// File or directory: a URL or local path
+        /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
         name: String,
@@ -25,7 +25,7 @@ pub(crate) enum AttributeAction {
     },
     /// Set an attribute
     Set {
-        /// File or directory: a URL or local path
+        /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
         name: String,
@@ -36,7 +36,7 @@ pub(crate) enum AttributeAction {
     },
     /// Remove an attribute
     Rm {
-        /// File or directory: a URL or local path
+        /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
         name: String,

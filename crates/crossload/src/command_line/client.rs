@@ -173,7 +173,8 @@ pub(crate) struct ChecksumWish {
 pub(crate) struct CopyOptions {
     /// The sources, and last the destination
     ///
-    /// - http, https, dav, davs, root or roots URLs
+    /// - http, https, dav, davs, root, roots, s3 or s3s URLs
+    /// - NAME:PATH in a named remote (crossload config remote add)
     /// - local paths
     /// - a single - for standard input or output
     ///
@@ -225,7 +226,9 @@ pub(crate) struct CopyOptions {
 /// Options of `sync`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SyncOptions {
-    /// The directory to copy; its contents, if its name ends with a slash
+    /// The directory to copy: a URL, NAME:PATH in a named remote, or a local path
+    ///
+    /// Its contents are copied if its name ends with a slash.
     pub(crate) source: String,
     /// The directory it goes into
     pub(crate) destination: String,
@@ -248,7 +251,7 @@ pub(crate) struct SyncOptions {
 /// Options of `compare`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// A directory: a URL or local path
+    /// A directory: a URL, NAME:PATH in a named remote, or a local path
     pub(crate) first: String,
     /// Another one, which should have the same files
     pub(crate) second: String,
@@ -535,7 +538,7 @@ pub(crate) struct RemoveOptions {
 /// Options of `mv`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RenameOptions {
-    /// Old name: a URL or local path
+    /// Old name: a URL, NAME:PATH in a named remote, or a local path
     pub(crate) source: String,
     /// New name, on the same server
     pub(crate) destination: String,

@@ -89,6 +89,9 @@ pub(crate) use trees::{
 pub(crate) use why::WhyOptions;
 
 /// Moves files straight from one storage site to another.
+///
+/// Files are named by URLs (http, https, dav, davs, root, roots, s3, s3s), by NAME:PATH in a named
+/// remote (crossload config remote add), or by local paths.
 #[derive(Debug, Parser)]
 #[command(name = "crossload", version, max_term_width = 100, propagate_version = true, after_help = EXIT_CODES)]
 pub(crate) struct CommandLine {

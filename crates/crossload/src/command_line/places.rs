@@ -12,7 +12,7 @@ use crate::limits::LIST_LINE_BYTES_MAX;
 /// Places on the command line and in a file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Places {
-    /// Files or directories: URLs or local paths
+    /// Files or directories: URLs (http, dav, root, s3), NAME:PATH in named remotes, local paths
     #[arg(required_unless_present = "from_file", value_name = "PLACE")]
     places: Vec<String>,
     /// Read further places from this file, one per line; - is standard input

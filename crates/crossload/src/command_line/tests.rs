@@ -481,6 +481,20 @@ fn each_example_is_a_valid_command_line() {
 }
 
 #[test]
+fn help_names_all_places_that_a_command_takes() {
+    for name in [
+        "copy", "sync", "compare", "ls", "du", "find", "tree", "stat", "sum", "mkdir", "rm", "mv", "cat", "head",
+        "tail", "touch", "shell",
+    ] {
+        let mut whole = CommandLine::command();
+        let help = whole.find_subcommand_mut(name).expect(name).render_long_help().to_string();
+        assert!(help.contains("NAME:PATH"), "{name}: {help}");
+    }
+    let help = CommandLine::command().render_long_help().to_string();
+    assert!(help.contains("s3s") && help.contains("NAME:PATH"), "{help}");
+}
+
+#[test]
 fn help_fits_in_the_terminal_and_in_100_columns() {
     // clap takes the smaller of the terminal's width and the limit; `term_width` stands for both.
     for width in [80, 100] {
