@@ -90,6 +90,8 @@ pub(crate) const S3_KEY_ORDER: &str = "The first of these counts: AWS_ACCESS_KEY
                                        [S3:HOST] of gfal's configuration, ~/.aws/credentials, a named remote at this \
                                        server";
 
+/// What a detail begins with that is about a name of no remote.
+pub(crate) const NO_REMOTE: &str = "no remote has the name";
 /// The key of a remote that names the file of its secret key, where the file is at fault.
 pub(crate) const SECRET_KEY_FILE: &str = "secret_key_file";
 
@@ -131,6 +133,13 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         }
         ErrorCode::Unauthenticated if detail.starts_with(SECRET_KEY_FILE) => {
             Some("Write the secret key into this file, and let only yourself read it (chmod 600).".to_owned())
+        }
+        ErrorCode::BadUrl if detail.starts_with("unknown scheme") => Some(other_scheme(detail)),
+        ErrorCode::BadUrl if detail.starts_with(NO_REMOTE) => Some(
+            "crossload config remote add NAME URL makes a remote; crossload config remote list shows them.".to_owned(),
+        ),
+        ErrorCode::Unauthenticated if detail.starts_with("no certificate in ") => {
+            Some("Make a proxy, for instance with voms-proxy-init -rfc, or name its file with --proxy.".to_owned())
         }
         ErrorCode::PathRefused if detail == REMOVES_WHOLE => Some("Name the directory, or what is in it.".to_owned()),
         ErrorCode::Exists if detail == SAME_FILE => Some("Name another destination.".to_owned()),
@@ -240,6 +249,20 @@ pub(crate) fn wants_tls(words: &str) -> bool {
     ["HTTPS port", "SSL-enabled", "to an HTTPS server"]
         .iter()
         .any(|known| words.contains(known))
+}
+
+/// What a URL's scheme can be.
+fn other_scheme(detail: &str) -> String {
+    let known = "Schemes are http, https, dav, davs, root, roots, s3 and s3s";
+    let older = ["gsiftp", "gridftp", "srm"]
+        .iter()
+        .any(|scheme| detail.contains(scheme));
+    match older {
+        true => {
+            format!("{known}: GridFTP and SRM are not supported. Most such storages have an https or root URL too.")
+        }
+        false => format!("{known}; without one, it is a local path, or NAME:PATH in a named remote."),
+    }
 }
 
 /// What helps after a status of the server, apart from its code.
@@ -487,6 +510,30 @@ mod tests {
         let words = "upstream open: Function not implemented (h: object stores cannot rename: copy the file, then …)";
         let advice = of(&error.with_peer(Some(PeerStatus::Http(501)), words));
         assert!(advice.is_some_and(|advice| advice.contains("crossload copy")));
+    }
+
+    #[test]
+    fn a_place_that_is_none_leads_to_what_places_are() {
+        for (detail, words) in [
+            ("unknown scheme \"gsiftp\"", "GridFTP and SRM are not supported"),
+            ("unknown scheme \"ftp\"", "s3s; without one"),
+            ("no remote has the name \"x\"; there are none", "config remote add"),
+        ] {
+            let advice = step(ErrorCode::BadUrl, Phase::Open, detail, "");
+            assert!(advice.contains(words), "{detail}: {advice}");
+        }
+        let advice = step(
+            ErrorCode::Unauthenticated,
+            Phase::Open,
+            "no certificate in X509_USER_PROXY",
+            "",
+        );
+        assert!(
+            advice.contains("--proxy") && !advice.contains("--token-file"),
+            "{advice}"
+        );
+        let key = "secret_key_file of the remote lab: /k: no such file";
+        assert!(step(ErrorCode::Unauthenticated, Phase::Authenticate, key, "").contains("chmod 600"));
     }
 
     #[test]

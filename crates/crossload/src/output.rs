@@ -173,7 +173,10 @@ fn head(text: &str) -> Option<(usize, Style)> {
     }
     let command = text.strip_prefix("crossload ").and(text.find(ERROR))?;
     let is_command = |letter: char| letter.is_ascii_lowercase() || matches!(letter, ' ' | '-');
-    text[..command].chars().all(is_command).then_some((command + ERROR.len(), BAD))
+    text[..command]
+        .chars()
+        .all(is_command)
+        .then_some((command + ERROR.len(), BAD))
 }
 
 /// Text without terminal control characters, which names on servers and disks may contain.

@@ -15,7 +15,9 @@ const NOWHERE: &str = "https://localhost:1/data";
 #[test]
 fn an_unusable_credential_names_its_file_and_its_option() {
     let test = "an_unusable_credential_names_its_file_and_its_option";
-    let Some(lab) = available(test, Lab::new(test)) else { return };
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
     let file = |content: &[u8]| {
         let file = lab.file(content);
         let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -29,8 +31,16 @@ fn an_unusable_credential_names_its_file_and_its_option() {
     let other = other.key.to_str().expect("plain");
     let missing = "/nonexistent/file";
     for (code, options, words) in [
-        (13, &["--proxy", &text][..], format!("--proxy names {text}: there is no private key")),
-        (13, &["--proxy", missing], format!("--proxy names {missing}: No such file")),
+        (
+            13,
+            &["--proxy", &text][..],
+            format!("--proxy names {text}: there is no private key"),
+        ),
+        (
+            13,
+            &["--proxy", missing],
+            format!("--proxy names {missing}: No such file"),
+        ),
         (
             13,
             &["--cert", certificate, "--key", &text],
@@ -46,12 +56,30 @@ fn an_unusable_credential_names_its_file_and_its_option() {
             &["--cert", certificate, "--key", other],
             format!("--cert names {certificate}: the private key is not that"),
         ),
-        (22, &["--cacert", &text], format!("--cacert names {text}: there is no certificate in it")),
-        (2, &["--cacert", missing], format!("--cacert names {missing}: there is no such file")),
-        (22, &["--capath", &text], format!("--capath names {text}: it is no directory")),
-        (111, &["--cert", certificate, "--key", key], "Connection refused".to_owned()),
+        (
+            22,
+            &["--cacert", &text],
+            format!("--cacert names {text}: there is no certificate in it"),
+        ),
+        (
+            2,
+            &["--cacert", missing],
+            format!("--cacert names {missing}: there is no such file"),
+        ),
+        (
+            22,
+            &["--capath", &text],
+            format!("--capath names {text}: it is no directory"),
+        ),
+        (
+            111,
+            &["--cert", certificate, "--key", key],
+            "Connection refused".to_owned(),
+        ),
     ] {
-        let failed = run(&lab.client([&["ls"], options, &[NOWHERE]].concat()).expect("the client is built"));
+        let failed = run(&lab
+            .client([&["ls"], options, &[NOWHERE]].concat())
+            .expect("the client is built"));
         assert_says(&failed, code, &words, &["server tls"]);
         assert!(failed.stderr.contains("; next: "), "{}", failed.said());
     }
@@ -63,7 +91,9 @@ fn an_unusable_credential_names_its_file_and_its_option() {
 #[test]
 fn a_status_of_a_server_has_a_code_and_advice_of_its_own() {
     let test = "a_status_of_a_server_has_a_code_and_advice_of_its_own";
-    let Some(lab) = available(test, Lab::new(test)) else { return };
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
     let server = Scripted::start(|seen| {
         let (status, headers): (_, &[&str]) = match seen.path.as_str() {
             "/large" => ("413 Content Too Large", &[]),

@@ -61,7 +61,10 @@ fn lines(site: &Site, all: &mut JsonLines) {
         ("chmod", &["750", &made, &missing], &["CHANGED", "FAILED"]),
     ] {
         let changed = client(command, arguments);
-        let told: Vec<_> = json_lines(&changed).iter().map(|line| line["outcome"].clone()).collect();
+        let told: Vec<_> = json_lines(&changed)
+            .iter()
+            .map(|line| line["outcome"].clone())
+            .collect();
         assert_eq!(told, outcomes, "{command}: {}", changed.said());
         add("changed", changed);
     }
@@ -72,7 +75,10 @@ fn lines(site: &Site, all: &mut JsonLines) {
         assert!(refused.stderr.contains("leave it out"), "{}", refused.said());
     }
     let set = ["xattr", "set", "--json", &by_root, "origin", "simulation"];
-    add("xattr_changed", run(&lab.client(set).expect("the client is built")).succeeded());
+    add(
+        "xattr_changed",
+        run(&lab.client(set).expect("the client is built")).succeeded(),
+    );
     let xattr = |command: &str, more: &[&str]| {
         let arguments = [&["xattr", command, "--json", &by_root], more].concat();
         run(&lab.client(arguments).expect("the client is built")).succeeded()

@@ -272,7 +272,12 @@ const LINES: [(&str, &str, Prints, Ends); 60] = [
         Alike,
     ),
     ("Basic usage of xrdcp", "xrdcp {root}/none {here}/none", Anything, Alike),
-    ("Basic usage of xrdcp", "xrdcp -p {root}/file {here}/x/y", Anything, Alike),
+    (
+        "Basic usage of xrdcp",
+        "xrdcp -p {root}/file {here}/x/y",
+        Anything,
+        Alike,
+    ),
     (
         "Basic usage of xrdcp",
         "xrdcp -fp {here}/group {root}/x/y",

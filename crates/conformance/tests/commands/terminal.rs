@@ -54,7 +54,10 @@ fn colours_are_where_they_are_wanted() {
         client.envs(variables.iter().copied());
         run(&client)
     };
-    let (directory, error) = ("\u{1b}[1m\u{1b}[34md\u{1b}[0m", "\u{1b}[31mcrossload ls error:\u{1b}[0m 2");
+    let (directory, error) = (
+        "\u{1b}[1m\u{1b}[34md\u{1b}[0m",
+        "\u{1b}[31mcrossload ls error:\u{1b}[0m 2",
+    );
     for (arguments, variables, is_coloured) in [
         (&[][..], &[][..], false),
         (&["--color", "always"], &[], true),
@@ -65,13 +68,25 @@ fn colours_are_where_they_are_wanted() {
         (&["--color", "auto"], &[("TERM", "xterm-256color")], false),
     ] {
         let listed = ends(&[arguments, &["-l", &url]].concat(), variables).succeeded();
-        assert_eq!(listed.text().contains(directory), is_coloured, "{arguments:?}: {}", listed.said());
+        assert_eq!(
+            listed.text().contains(directory),
+            is_coloured,
+            "{arguments:?}: {}",
+            listed.said()
+        );
         let failed = ends(&[arguments, &[&missing]].concat(), variables).failed_with(2);
-        assert_eq!(failed.stderr.contains(error), is_coloured, "{arguments:?}: {}", failed.said());
+        assert_eq!(
+            failed.stderr.contains(error),
+            is_coloured,
+            "{arguments:?}: {}",
+            failed.said()
+        );
         let json = ends(&[arguments, &["--json", &url]].concat(), variables).succeeded();
         assert!(!json.text().contains('\u{1b}'), "{}", json.said());
     }
-    let Some(()) = available(test, require("tmux")) else { return };
+    let Some(()) = available(test, require("tmux")) else {
+        return;
+    };
     let (socket, over) = (lab.fresh("tmux-colours"), lab.fresh("colours-over"));
     let terminal = Terminal {
         socket: socket.to_str().expect("plain").to_owned(),

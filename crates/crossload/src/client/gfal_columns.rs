@@ -29,7 +29,11 @@ pub(super) fn line(place: &Place, info: &Info, style: TimeStyle, is_human: bool)
         |time| written(time, style, OffsetDateTime::now_utc()),
     );
     let Facts {
-        mode, links, user, group, ..
+        mode,
+        links,
+        user,
+        group,
+        ..
     } = facts;
     format!(
         "{mode} {links:>3} {user:<5} {group:<5} {size} {time:<11} {}\t",
@@ -144,12 +148,21 @@ mod tests {
         let time = OffsetDateTime::from_unix_timestamp(1_709_210_096).unwrap();
         assert_eq!(written(time, TimeStyle::Locale, time), "Feb 29 12:34");
         assert_eq!(written(time, TimeStyle::Iso, time), "02-29 12:34");
-        assert_eq!(written(time, TimeStyle::FullIso, time), "2024-02-29 12:34:56.000000 +0000");
+        assert_eq!(
+            written(time, TimeStyle::FullIso, time),
+            "2024-02-29 12:34:56.000000 +0000"
+        );
     }
 
     #[test]
     fn sizes_are_rounded_up() {
-        for (bytes, text) in [(0, "0.0"), (10, "10"), (1025, "1.1K"), (10 << 20, "10M"), (5 << 60, "5120P")] {
+        for (bytes, text) in [
+            (0, "0.0"),
+            (10, "10"),
+            (1025, "1.1K"),
+            (10 << 20, "10M"),
+            (5 << 60, "5120P"),
+        ] {
             assert_eq!(human_size(bytes), text);
         }
     }

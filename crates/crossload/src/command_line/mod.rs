@@ -49,8 +49,8 @@ pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFile
 pub(crate) use check::CheckOptions;
 pub(crate) use cleanup::CleanupOptions;
 pub(crate) use client::{
-    Access, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions,
-    Mode, RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
+    Access, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions, Mode,
+    RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
 };
 pub(crate) use ends::{CatOptions, EndOptions};
 pub(crate) use examples::EXIT_CODES;

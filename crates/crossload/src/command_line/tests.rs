@@ -487,7 +487,11 @@ fn help_names_all_places_that_a_command_takes() {
         "tail", "touch", "shell",
     ] {
         let mut whole = CommandLine::command();
-        let help = whole.find_subcommand_mut(name).expect(name).render_long_help().to_string();
+        let help = whole
+            .find_subcommand_mut(name)
+            .expect(name)
+            .render_long_help()
+            .to_string();
         assert!(help.contains("NAME:PATH"), "{name}: {help}");
     }
     let help = CommandLine::command().render_long_help().to_string();

@@ -12,6 +12,7 @@ use config::{ClientConfiguration, Remote};
 
 use crate::command_line::RemoteAction;
 use crate::failure::Failure;
+use crate::next_step::NO_REMOTE;
 
 /// Permission bits with which others may write.
 const OTHERS_WRITE: u32 = 0o022;
@@ -87,7 +88,7 @@ impl Remotes {
             true => "there are none".to_owned(),
             false => format!("there are {}", names.join(", ")),
         };
-        format!("no remote has the name \"{name}\"; {there} in {}", self.file.display())
+        format!("{NO_REMOTE} \"{name}\"; {there} in {}", self.file.display())
     }
 
     /// Replaces the file, after checking the new text.
