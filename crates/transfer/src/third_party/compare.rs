@@ -56,19 +56,15 @@ impl ThirdParty<'_> {
             verified,
             lost: None,
         };
-        let Some(declared) = theirs.first() else {
+        if theirs.is_empty() {
             return Ok(agreed(Verified::SizeOnly(match self.compares {
                 Comparison::Sides => Uncompared::NoneAtSource,
                 Comparison::Expected | Comparison::Size => Uncompared::NotAsked,
             })));
-        };
+        }
         let stored = stored.map(|facts| facts.checksums).unwrap_or_default();
-        let stored = match same_kind(&stored, declared) {
-            None => same_kind(&self.sums(self.destination, &[declared.algorithm()]).await, declared),
-            found => found,
-        };
-        match stored {
-            Some(stored) if stored != *declared => {
+        match self.same_kind_of_both(&theirs, stored).await {
+            Some((declared, stored)) if stored != declared => {
                 let error = Error::new(ErrorCode::ChecksumMismatch, Side::Destination, Phase::Checksum);
                 let detail = match self.compares {
                     Comparison::Expected => format!("it has {stored}, expected is {declared}"),
@@ -76,9 +72,32 @@ impl ThirdParty<'_> {
                 };
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
-            Some(stored) => Ok(agreed(Verified::Agreed(stored))),
+            Some((_, stored)) => Ok(agreed(Verified::Agreed(stored))),
             None => Ok(agreed(Verified::SizeOnly(Uncompared::NoneAtDestination))),
         }
+    }
+
+    /// Checksums of one algorithm, of the source and of the destination. A server that is asked for
+    /// several tells one, and an object store only those that it keeps, so each side is asked for
+    /// what the other one has told.
+    async fn same_kind_of_both(&self, theirs: &[Checksum], stored: Vec<Checksum>) -> Option<(Checksum, Checksum)> {
+        let pair = |ours: &[Checksum], theirs: &[Checksum]| {
+            let pairs = |sum: &Checksum| Some((sum.clone(), same_kind(theirs, sum)?));
+            ours.iter().find_map(pairs)
+        };
+        if let Some(found) = pair(theirs, &stored) {
+            return Some(found);
+        }
+        let more = self.sums(self.destination, &algorithms(theirs)).await;
+        if let Some(found) = pair(theirs, &more) {
+            return Some(found);
+        }
+        // What the order expects is not to be asked from the source.
+        if self.compares != Comparison::Sides {
+            return None;
+        }
+        let more = self.sums(self.source, &algorithms(&stored)).await;
+        pair(&more, &stored)
     }
 
     /// The checksums that a side reports; empty if it reports none, for any reason.
@@ -117,6 +136,10 @@ impl ThirdParty<'_> {
             (stored, wanted) => Ok(stored.or(wanted).unwrap_or(self.progress.moved_bytes())),
         }
     }
+}
+
+fn algorithms(sums: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+    sums.iter().map(Checksum::algorithm).collect()
 }
 
 /// The checksum of the same algorithm.
