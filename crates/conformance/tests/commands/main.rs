@@ -16,6 +16,7 @@ mod links;
 mod mesh;
 mod mesh_strangers;
 mod next_steps;
+mod mesh_peers;
 mod overlap;
 mod python;
 mod queue_manual;
