@@ -31,6 +31,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The longest time that a file may wait, in seconds: a year.
 pub const QUEUE_TIME_S_MAX: i64 = 366 * 24 * 3600;
+/// Capabilities that one request reports.
+pub const CAPABILITIES_AT_ONCE_MAX: usize = 2000;
 /// Body of an operator's request, in bytes.
 pub const OPERATION_BYTES_MAX: usize = 1024 * 1024;
 /// The longest time window of a list, in hours: a year.

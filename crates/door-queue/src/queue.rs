@@ -9,6 +9,7 @@ use catalog::{
     Audit, Ban, FileRecord, JobRecord, JobSummary, LinkSettings, NewJob, Owner, Page, PastSubmission, StorageSettings,
     SubmissionKey, UserRight, VoSettings,
 };
+use queue::Capability;
 use queue::owners::{is_named, is_same_user};
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::{Deserialize, Serialize};
@@ -251,6 +252,15 @@ pub struct Event {
     pub message: Arc<str>,
 }
 
+/// What a copy outside of the queue has shown of a storage.
+#[derive(Clone, Debug)]
+pub struct SeenCapability {
+    /// The storage.
+    pub storage: String,
+    /// What it can do, or cannot.
+    pub capability: Capability,
+}
+
 /// The queue.
 ///
 /// Errors are those of the database, and `overloaded`. What a client may not see is decided by the
@@ -295,6 +305,8 @@ pub trait Queue: Send + Sync + 'static {
     fn warnings(&self, job: JobId) -> Later<'_, Vec<String>>;
     /// What a link does, and who can play which part in its copies.
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>>;
+    /// Learns what storages can do. The entry goes into the list of changes.
+    fn note_capabilities(&self, seen: Vec<SeenCapability>, entry: Audit) -> Later<'_, ()>;
     /// Links with work.
     fn links(&self) -> Later<'_, Vec<LinkState>>;
     /// The latest decisions of the optimizer, the newest first.

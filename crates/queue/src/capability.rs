@@ -122,6 +122,15 @@ pub struct Known {
     pub at_ms: i64,
 }
 
+impl Known {
+    /// What a copy has shown.
+    #[must_use]
+    pub fn seen(can: bool, at_ms: i64) -> Self {
+        let evidence = Evidence::Attempt;
+        Self { can, evidence, at_ms }
+    }
+}
+
 /// A capability as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capability {

@@ -55,6 +55,12 @@ impl OpenSite {
         conformance::run(&curl).succeeded();
     }
 
+    /// The answer to this body.
+    pub(crate) fn answer_to(&self, path: &str, body: &Value) -> Value {
+        let (body, url) = (body.to_string(), format!("{}{path}", self.queue.url()));
+        self.curl(&["-H", "Content-Type: application/json", "-d", &body, &url])
+    }
+
     /// Submits files, and returns the job.
     pub(crate) fn submit(&self, pairs: &[(String, String)], params: Value) -> String {
         let file = |(from, to): &(String, String)| json!({"sources": [from], "destinations": [to]});

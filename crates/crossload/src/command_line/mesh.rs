@@ -52,6 +52,12 @@ pub(crate) struct MeshOptions {
     /// only modes. Default: the copies are ordered at the servers directly.
     #[arg(long, value_name = "URL", conflicts_with = "mode")]
     pub(crate) queue: Option<String>,
+    /// Report to this transfer queue what each endpoint has shown that it can do
+    ///
+    /// It must be ours, and you one of its operators. The queue remembers it as if its own copies
+    /// had shown it. Default: no queue hears of it.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["queue", "dry_run"])]
+    pub(crate) capabilities_to: Option<String>,
     /// Print what would be tried, and what not and why
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -14,7 +14,7 @@ use catalog::{
 };
 use door_queue::queue::{
     Attempt, Change, Changed, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue,
-    Scope, Stored, UserBan, WorkerState,
+    Scope, SeenCapability, Stored, UserBan, WorkerState,
 };
 use queue::events::{OPTIMIZER, happenings_after};
 use queue::{Capabilities, Service, Tokens, Vault, hidden_query, hide_queries};
@@ -398,6 +398,16 @@ impl Queue for Desk {
 
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
         later(async move { why::link(&self.service, &self.capabilities, &source, &destination).await })
+    }
+
+    fn note_capabilities(&self, seen: Vec<SeenCapability>, entry: Audit) -> Later<'_, ()> {
+        later(async move {
+            self.catalog.note(vec![entry]).await?;
+            for SeenCapability { storage, capability } in seen {
+                self.capabilities.note(&storage, capability.cell, capability.known);
+            }
+            Ok(())
+        })
     }
 
     fn links(&self) -> Later<'_, Vec<LinkState>> {

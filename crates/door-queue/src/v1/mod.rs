@@ -5,6 +5,7 @@
 
 mod answer;
 mod bans;
+mod capabilities;
 mod events;
 mod files;
 mod hub;
@@ -82,6 +83,7 @@ fn routes() -> OpenApiRouter<Arc<Settings>> {
         .routes(routes!(links::pause))
         .routes(routes!(links::resume))
         .routes(routes!(links::decisions))
+        .routes(routes!(capabilities::report))
         .routes(routes!(limits::show, limits::put))
         .routes(routes!(bans::list, bans::put, bans::remove))
         .routes(routes!(shares::list, shares::put))

@@ -9,8 +9,8 @@ use catalog::{
     Owner, Page, PastSubmission, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
 };
 use door_queue::queue::{
-    Attempt, Change, Changed, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, Stored, UserBan,
-    WorkerState,
+    Attempt, Change, Changed, Decision, Event, Filter, GivenToken, Later, LinkState, Queue, Scope, SeenCapability,
+    Stored, UserBan, WorkerState,
 };
 use schedule::{FileId, FileState, JobId, JobState};
 use serde_json::{Value, json};
@@ -234,6 +234,10 @@ impl Queue for TestQueue {
 
     fn why_link(&self, source: String, destination: String) -> Later<'_, Option<Value>> {
         now((source == "https://a:443").then(|| json!({"source": source, "destination": destination, "vos": []})))
+    }
+
+    fn note_capabilities(&self, _seen: Vec<SeenCapability>, entry: Audit) -> Later<'_, ()> {
+        later(async move { self.catalog.note(vec![entry]).await })
     }
 
     fn links(&self) -> Later<'_, Vec<LinkState>> {

@@ -1,5 +1,6 @@
 //! `crossload mesh`: a small file from each endpoint to each other.
 
+mod capabilities;
 pub(super) mod endpoints;
 mod own;
 mod queue;
@@ -14,7 +15,7 @@ use probe::mesh::{EndpointFile, Mesh, Planned, Protocol, Settings, Topology, Wan
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::queue::ByQueue;
-use super::queue::SingleCopies;
+use super::queue::{SingleCopies, report_capabilities};
 use super::session::ClientContext;
 use super::smoke::trust;
 use super::{INTERRUPTED, end_at_second_interrupt, wait};
@@ -204,6 +205,7 @@ impl Service<'_> {
         let verbose = options.common.verbose > 0;
         let tell = move |news: probe::mesh::News<'_>| show::news(news, verbose);
         let client = prepared.session.client.clone();
+        let endpoints = prepared.endpoints.clone();
         let mesh = Mesh::new(settings, prepared.endpoints, prepared.plan, client, tell);
         let mesh = match &options.queue {
             Some(url) => {
@@ -225,6 +227,10 @@ impl Service<'_> {
         }
         let results = mesh.results();
         conclude(&options.results, &options.common, self.page, &results).await?;
+        if let Some(url) = options.capabilities_to.as_deref().filter(|_| ended_by.is_none()) {
+            prepared.session.use_remote(url).await?;
+            report_capabilities(&prepared.session, url, &capabilities::seen(&endpoints, &results)).await?;
+        }
         match ended_by {
             None => Ok(reporting::exit_code(&results)),
             Some(why) => Err(interrupted(why)),

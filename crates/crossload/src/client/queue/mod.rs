@@ -4,6 +4,7 @@
 //! `/v1`, and is refused for an FTS.
 
 mod advice;
+mod capabilities;
 mod delegation;
 mod elements;
 mod events;
@@ -23,6 +24,7 @@ mod webhooks;
 mod who;
 mod why;
 
+pub(super) use capabilities::{SeenCapability, report_capabilities};
 pub(super) use single::{JobFailure, PHASE, SingleCopies};
 
 use super::session::ClientContext;
