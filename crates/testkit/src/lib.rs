@@ -26,6 +26,7 @@ mod postgres;
 mod process;
 mod procfs;
 mod programs;
+mod prometheus;
 mod proxy;
 mod queue;
 mod relay;
@@ -65,6 +66,7 @@ pub use procfs::{Memory, Thread, ended_children_cpu_seconds, memory_of};
 pub use programs::{
     RESOLVER_OPTIONS, available, is_superuser, require, require_debian_python, require_python, require_queue_python,
 };
+pub use prometheus::Prometheus;
 pub use proxy::{ProxyFault, ProxyOptions};
 pub use queue::{Queue, QueueOptions};
 pub use relay::{Direction, Fault, Relay};

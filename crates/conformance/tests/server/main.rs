@@ -1,6 +1,8 @@
 //! A server in operation: its log, limits and secrets, reloads, and its end.
 
+mod boards;
 mod cache;
+mod exposition;
 mod forwarding;
 mod lifecycle;
 mod limits;
@@ -12,3 +14,4 @@ mod scitags;
 mod secrets;
 mod upstream;
 mod upstream_identity;
+mod watched;
