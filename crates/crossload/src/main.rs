@@ -15,6 +15,7 @@ mod failure;
 mod file_size;
 mod limits;
 mod logins;
+mod made_client;
 mod next_step;
 mod output;
 mod queue;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod door;
+mod durations;
 pub mod limits;
 mod metrics;
 mod operations;

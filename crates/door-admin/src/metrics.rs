@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::durations::{Histograms, durations};
 use crate::operations::Operations;
 
 /// The methods that are counted by name; all others are counted as `other`.
@@ -34,11 +35,6 @@ const METHODS: [&str; 14] = [
 ];
 /// Classes of status, after the first digit; the first is for requests that got no answer.
 const CLASSES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Upper bounds of the request times, in seconds: a cached HEAD takes tens of microseconds, a large
-/// PUT minutes.
-const DURATION_BOUNDS_S: [f64; 14] = [
-    0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
-];
 /// Upper bounds of transfer rates, in bytes per second: from a modem's to 100 Gbit/s.
 const RATE_BOUNDS: [f64; 11] = [1e4, 1e5, 1e6, 5e6, 1e7, 5e7, 1e8, 5e8, 1e9, 5e9, 1.25e10];
 
@@ -82,14 +78,6 @@ struct OutcomeLabels {
 
 /// The stable names of an error's code and of the side at fault.
 pub type ErrorNames = (&'static str, &'static str);
-
-/// A histogram for each set of labels.
-pub(crate) type Histograms<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
-
-/// Histograms of the durations of requests.
-pub(crate) fn durations<Labels: Clone + std::hash::Hash + Eq>() -> Histograms<Labels> {
-    Family::new_with_constructor(|| Histogram::new(DURATION_BOUNDS_S))
-}
 
 /// A request that was answered.
 #[derive(Clone, Copy, Debug)]

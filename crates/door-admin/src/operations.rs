@@ -12,8 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::durations::{Histograms, durations};
 use crate::limits::OPERATIONS_NAMED_MAX;
-use crate::metrics::{Histograms, durations};
 
 /// The name of all operations beyond the limit.
 const OTHER: &str = "other";

@@ -44,9 +44,10 @@ use policy::AnonymousAccess;
 use rustix::process::{Resource, getrlimit};
 use types::Location;
 
-use crate::client::session::{ClientContext, new_client};
+use crate::client::session::ClientContext;
 use crate::command_line::CheckOptions;
 use crate::failure::Failure;
+use crate::made_client::new_client;
 use crate::output;
 use finding::{Finding, Position, Severity, Sum};
 use lines::Lines;

@@ -7,10 +7,11 @@ use serde_json::Value;
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
-use crate::client::session::{ClientContext, new_client};
-use crate::command_line::{self, Common, ExplainOptions, GfalOptions};
+use crate::client::session::ClientContext;
+use crate::command_line::{self, Common, DisplayOptions, ExplainOptions, GfalOptions};
 use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
+use crate::made_client::new_client;
 use crate::output;
 
 /// The path where a server explains its decisions.
@@ -121,6 +122,7 @@ fn common(options: &ExplainOptions) -> Common {
         timeout: None,
         json: options.json,
         client_info: Vec::new(),
+        display: DisplayOptions::default(),
         gfal: GfalOptions::default(),
         access: command_line::Access {
             token: None,

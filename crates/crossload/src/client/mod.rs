@@ -2,6 +2,7 @@
 
 mod account;
 mod attributes;
+mod authorities;
 mod bar;
 pub(crate) mod bench;
 mod cleanup;

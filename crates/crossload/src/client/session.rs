@@ -10,25 +10,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use credentials::discovery::trust_directory;
 use endpoint::{ClientId, Store};
 use http_wire::format_iso_date;
-use net::address::AddressPolicy;
 use net::tls::{ClientTls, Trust};
 use remote::{Access, Account, ActivityNote, Client, ClientOptions, Resource, Trace};
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::{self, PemObject as _};
 use transfer::Budget;
 use transfer::route::LearnedAbilities;
-use types::limits::{CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, STALL_TIMEOUT};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::account::FoundAccount;
+use super::authorities;
 use super::credentials::Credentials;
 pub(crate) use super::info::Info;
 use super::last_asked::LastAsked;
 use super::live_token::LiveToken;
 use super::named::{NamedRemotes, UsedRemote};
 use super::place::Place;
-use crate::command_line::{self, Common, TransferOptions};
-use crate::failure::{Advice, Failure};
+use crate::command_line::{Common, TransferOptions};
+use crate::failure::Failure;
+use crate::made_client::client_options;
 use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
 use crate::output;
 use crate::remotes::state_directory;
@@ -88,75 +86,6 @@ fn trace(common: &Common) -> Result<Trace> {
 /// Permissions of a new log file: names of files may be confidential.
 const LOG_MODE: u32 = 0o600;
 
-/// The client of every command. It connects to any address that the user names.
-pub(crate) fn new_client(tls: ClientTls) -> Client {
-    Client::new(client_options(tls)).with_s3()
-}
-
-fn client_options(tls: ClientTls) -> ClientOptions {
-    ClientOptions {
-        tls,
-        addresses: AddressPolicy::ANY,
-        connect: CONNECT_TIMEOUT,
-        first_byte: FIRST_BYTE_TIMEOUT,
-        stall: STALL_TIMEOUT,
-        user_agent: concat!("crossload/", env!("CARGO_PKG_VERSION")).to_owned(),
-    }
-}
-
-/// Refuses authorities that options name and that are none: without them, the server's certificate
-/// would seem to be at fault.
-fn refuse_unusable(access: &command_line::Access) -> std::result::Result<(), Failure> {
-    for file in &access.cacert {
-        authorities_in(file).map_err(|why| no_authorities("--cacert", file, &why))?;
-    }
-    let directory = access.capath.as_deref();
-    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-        let why = if directory.exists() {
-            "it is no directory"
-        } else {
-            NO_SUCH_FILE
-        };
-        return Err(no_authorities("--capath", directory, why));
-    }
-    Ok(())
-}
-
-/// What an option says that names a file which does not exist.
-const NO_SUCH_FILE: &str = "there is no such file";
-
-/// Reads a file of authorities.
-///
-/// # Errors
-/// Why it has none.
-fn authorities_in(file: &Path) -> std::result::Result<(), String> {
-    let found: std::result::Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
-    match found {
-        _ if !file.exists() => Err(NO_SUCH_FILE.to_owned()),
-        Ok(found) if found.is_empty() => Err("there is no certificate in it".to_owned()),
-        Ok(_) => Ok(()),
-        Err(pem::Error::Io(cause)) => Err(cause.to_string()),
-        Err(cause) => Err(format!("its certificates cannot be read: {cause}")),
-    }
-}
-
-fn no_authorities(option: &str, path: &Path, why: &str) -> Failure {
-    let right = match option {
-        "--cacert" => "Name a PEM file with the certificates of authorities (BEGIN CERTIFICATE).",
-        _ => "Name a directory with the certificates of authorities, such as /etc/grid-security/certificates.",
-    };
-    let invalid = Failure::invalid(format!("{option} names {}: {why}", path.display()));
-    Failure {
-        advice: Some(Advice::Own(right.to_owned())),
-        exit_code: match why {
-            NO_SUCH_FILE => ErrorCode::NotFound.exit_code(),
-            _ => invalid.exit_code,
-        },
-        ..invalid
-    }
-}
-
 impl ClientContext {
     /// Loads the authorities and finds the credentials.
     ///
@@ -165,7 +94,7 @@ impl ClientContext {
     pub(crate) fn open(common: &Common) -> std::result::Result<Self, Failure> {
         output::choose_colour(common.display.colour());
         let access = &common.access;
-        refuse_unusable(access)?;
+        authorities::refuse_unusable(access)?;
         let variable = |name: &str| std::env::var(name).ok();
         let directory = access
             .capath

@@ -181,8 +181,8 @@ struct Listed {
 
 impl Listed {
     /// Reads `NAME VALUE` (`sum`, gfal-sum), `VALUE NAME` (xrdadler32), `VALUE  NAME` or
-    /// `VALUE *NAME` (md5sum), with a backslash in front where the name has escapes, or an object of
-    /// `sum --json`.
+    /// `VALUE *NAME` (md5sum), with a backslash in front where the name has escapes, or an object
+    /// of `sum --json`.
     fn parse(line: &str, algorithm: Option<ChecksumAlgorithm>) -> Option<Self> {
         if line.starts_with('{') {
             return Self::parse_json(line);

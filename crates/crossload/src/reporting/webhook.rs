@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use types::{Location, Secret, Side};
 
 use super::{not_delivered, secret};
-use crate::client::session::new_client;
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
 use crate::limits::{REPORT_ANSWER_BYTES_MAX, REPORT_ANSWER_TIME};
+use crate::made_client::new_client;
 
 /// Posts the summary of a run, if the options name a webhook.
 ///

@@ -12,7 +12,7 @@ use bench::report::{Measured, Parameters, Report, Value};
 use bench::{Ground, Run, Stop, load};
 
 use super::session::ClientContext;
-use crate::command_line::{BenchCommon, BenchLoad, Common, GfalOptions};
+use crate::command_line::{BenchCommon, BenchLoad, Common, DisplayOptions, GfalOptions};
 use crate::descriptors;
 use crate::failure::Failure;
 use crate::output;
@@ -176,6 +176,7 @@ fn common(options: &BenchCommon) -> Common {
         timeout: None,
         json: false,
         client_info: Vec::new(),
+        display: DisplayOptions::default(),
         gfal: GfalOptions::default(),
         access: options.access.clone(),
     }
