@@ -26,7 +26,7 @@ const GFAL_USAGE: u8 = 2;
 /// EPROTO, for TLS that cannot be set up.
 const PROTOCOL: u8 = 71;
 /// What the system can say of a host or port to which no connection is possible: ENETDOWN,
-/// ENETUNREACH, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH. With the first two, there is no route either.
+/// ENETUNREACH, ECONNREFUSED, EHOSTDOWN, EHOSTUNREACH. With the first two, there is no route.
 const UNREACHABLE: [(u8, u8); 5] = [(100, 113), (101, 113), (111, 111), (112, 112), (113, 113)];
 /// EHOSTUNREACH, for a host without an address.
 const UNKNOWN_HOST: u8 = 113;
@@ -170,26 +170,30 @@ pub(crate) fn named_by_peer(error: &Error) -> Option<ErrorCode> {
         (ErrorCode::PeerFailed | ErrorCode::ParentMissing, _) if words.contains("not a directory") => {
             Some(ErrorCode::NotDirectory)
         }
-        (ErrorCode::PeerFailed, Some(status)) => {
-            let known = STATUSES.iter().find(|(known, _)| *known == status);
-            known.map(|(_, code)| *code)
-        }
+        (ErrorCode::PeerFailed, Some(status)) => code_of_status(status),
         _ => None,
     }
 }
 
 /// Statuses of servers that have a code of their own: RFC 9110 §15.5, RFC 4918 §11.3, RFC 6585 §4,
-/// and the error numbers `FileLocked` and `Overloaded` of the XRootD protocol.
-const STATUSES: [(PeerStatus, ErrorCode); 8] = [
-    (PeerStatus::Http(408), ErrorCode::PeerStalled),
-    (PeerStatus::Http(413), ErrorCode::BodyTooLarge),
-    (PeerStatus::Http(423), ErrorCode::Locked),
-    (PeerStatus::Http(429), ErrorCode::Overloaded),
-    (PeerStatus::Http(503), ErrorCode::Overloaded),
-    (PeerStatus::Http(504), ErrorCode::PeerStalled),
-    (PeerStatus::Xrootd(3003), ErrorCode::Busy),
-    (PeerStatus::Xrootd(3024), ErrorCode::Overloaded),
-];
+/// and the error numbers `FileLocked` and `Overloaded` of the XRootD protocol. They are those with
+/// which our own server answers these errors.
+fn code_of_status(status: PeerStatus) -> Option<ErrorCode> {
+    let http = |code: ErrorCode| PeerStatus::Http(code.http_status());
+    let xrootd = |code: ErrorCode| PeerStatus::Xrootd(code.xroot_error().into());
+    let known = [
+        (http(ErrorCode::HeadTimeout), ErrorCode::PeerStalled),
+        (http(ErrorCode::BodyTooLarge), ErrorCode::BodyTooLarge),
+        (http(ErrorCode::Locked), ErrorCode::Locked),
+        (http(ErrorCode::ShareUsedUp), ErrorCode::Overloaded),
+        (http(ErrorCode::Overloaded), ErrorCode::Overloaded),
+        (http(ErrorCode::PeerStalled), ErrorCode::PeerStalled),
+        (xrootd(ErrorCode::Busy), ErrorCode::Busy),
+        (xrootd(ErrorCode::Overloaded), ErrorCode::Overloaded),
+    ];
+    let found = known.iter().find(|(known, _)| *known == status);
+    found.map(|(_, code)| *code)
+}
 
 /// Whether data are not what they should be: their checksum or their size.
 fn is_about_data(code: ErrorCode) -> bool {

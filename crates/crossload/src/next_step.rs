@@ -285,9 +285,10 @@ fn try_again(error: &Error) -> String {
         Some(seconds @ 1..) => format!("in {seconds} s, as the server asks"),
         _ => "in a few seconds".to_owned(),
     };
-    let fewer = match error.peer_status() {
-        Some(PeerStatus::Http(429)) => ", with fewer requests at once (--transfers, --checkers)",
-        _ => "",
+    let asks_for_fewer = error.peer_status() == Some(PeerStatus::Http(ErrorCode::ShareUsedUp.http_status()));
+    let fewer = match asks_for_fewer {
+        true => ", with fewer requests at once (--transfers, --checkers)",
+        false => "",
     };
     format!("Try again {when}{fewer}; if it stays so, ask the administrators of the server.")
 }
