@@ -1,10 +1,10 @@
 //! What storage servers tell to those who watch them, as bytes: the packets of XRootD's monitoring,
 //! and the fireflies of SciTags.
 //!
-//! The formats of the former are those of XRootD 5.5 to 6.2 (`XrdXrootdMonData.hh`), as captured from a server of
-//! 5.5.3 in `tests/vectors`. Where XRootD's own figures are wrong, ours are right in the same
-//! place: minima and maxima for each operation, sums of squares, microseconds with six digits, and
-//! the bytes of third-party copies.
+//! The formats of the former are those of XRootD 5.5 to 6.2 (`XrdXrootdMonData.hh`), as captured
+//! from a server of 5.5.3 in `tests/vectors`. Where XRootD's own figures are wrong, ours are
+//! right in the same place: minima and maxima for each operation, sums of squares, microseconds
+//! with six digits, and the bytes of third-party copies.
 //!
 //! Each packet is one UDP datagram. A receiver that knows the server (`=`) and the login (`u`)
 //! before the file of that login gets all of it, so the sender repeats both from time to time.

@@ -73,7 +73,7 @@ pub fn first_words(text: &str, characters_max: usize) -> String {
     cut(&visible(&line), characters_max).into_owned()
 }
 
-/// The answer of a server, as a status and its own words, as far as it gave any.
+/// The answer of a server, as a status and its own words, if it gave any.
 #[must_use]
 pub fn server_said(status: Option<u32>, words: Option<&str>) -> Option<String> {
     Some(match (status, words) {

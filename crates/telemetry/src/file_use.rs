@@ -97,12 +97,19 @@ impl FileUse {
 /// A file in use, as the door holds it; without sinks it holds nothing. Dropping it closes it.
 #[derive(Debug, Default)]
 pub struct Used {
-    file: Option<(Arc<FileUse>, Hub)>,
+    file: Option<Heard>,
     flow: Flowing,
 }
 
+/// A file, and who hears of it.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) file: Arc<FileUse>,
+    pub(crate) hub: Hub,
+}
+
 impl Used {
-    pub(crate) fn new(file: Option<(Arc<FileUse>, Hub)>, flow: Flowing) -> Self {
+    pub(crate) fn new(file: Option<Heard>, flow: Flowing) -> Self {
         Self { file, flow }
     }
 
@@ -137,13 +144,13 @@ impl Used {
 
     /// Its client went away.
     pub fn torn(&self) {
-        if let Some((file, _)) = &self.file {
+        if let Some(Heard { file, .. }) = &self.file {
             file.is_torn.store(true, Ordering::Relaxed);
         }
     }
 
     fn change(&self, change: impl FnOnce(&mut Counts)) {
-        if let Some((file, _)) = &self.file {
+        if let Some(Heard { file, .. }) = &self.file {
             file.change(change);
         }
     }
@@ -151,7 +158,7 @@ impl Used {
 
 impl Drop for Used {
     fn drop(&mut self) {
-        if let Some((file, hub)) = self.file.take() {
+        if let Some(Heard { file, hub }) = self.file.take() {
             file.is_closed.store(true, Ordering::Release);
             hub.tell(&Event::Closed(file));
         }

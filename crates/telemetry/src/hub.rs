@@ -10,7 +10,7 @@ use monitoring_wire::FlowLabel;
 
 use crate::client::{Client, Spoken};
 use crate::copied::Copied;
-use crate::file_use::{FileUse, Opening, Used};
+use crate::file_use::{FileUse, Heard, Opening, Used};
 use crate::flow::{Connection, Flow, FlowFacts, Flowing, Marked, SharedMarking};
 
 /// Something that happened.
@@ -90,7 +90,8 @@ pub struct Queue {
 }
 
 impl Hub {
-    /// A hub with these sinks, and their queues in the same order. `marking` decides which flows are marked.
+    /// A hub with these sinks, and their queues in the same order. `marking` decides which flows
+    /// are marked.
     #[must_use]
     pub fn new(sinks: &[Sink], marking: SharedMarking) -> (Self, Vec<Queue>) {
         let (mut outlets, mut queues) = (Vec::new(), Vec::new());
@@ -137,7 +138,8 @@ impl Hub {
             let number = inner.files.fetch_add(1, Ordering::Relaxed);
             let file = Arc::new(FileUse::new(number, client, opening));
             self.tell(&Event::Opened(file.clone()));
-            (file, self.clone())
+            let hub = self.clone();
+            Heard { file, hub }
         });
         Used::new(file, flow)
     }

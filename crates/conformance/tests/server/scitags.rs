@@ -105,7 +105,7 @@ impl Receiver {
             .collect()
     }
 
-    /// The ends of flows with this label, once all their bytes are told.
+    /// The ends of flows with this label, once all their bytes have come.
     fn ended(&self, experiment: u64, activity: u64, bytes: u64) -> Vec<Told> {
         let ends = || -> Vec<Told> {
             let of_label = |told: &Told| (told.experiment, told.activity) == (experiment, activity);

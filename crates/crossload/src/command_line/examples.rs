@@ -40,8 +40,7 @@ Examples:
   crossload check --config /etc/crossload/crossload.toml
   crossload serve --config /etc/crossload/crossload.toml
 
---listen, --admin, --cert and --key replace the keys of the configuration file. The server stops \
-on SIGTERM or Ctrl-C.";
+--listen, --admin, --cert and --key replace keys of the file. The server stops on SIGTERM or Ctrl-C.";
 
 pub(super) const COPY: &str = "\
 Examples:
@@ -395,7 +394,7 @@ Examples:
   crossload history check --quiet
 
   # Take the last ten runs of a mesh to another history
-  crossload history export --instrument mesh --count 10 > runs.json
+  crossload history export --instrument mesh --count 10
   crossload history import --history other.sqlite runs.json
 
   # Remove the runs of a machine whose clock was wrong
@@ -597,6 +596,5 @@ Examples:
 
 pub(super) const QUEUE_DELEGATE: &str = "\
 Examples:
-  # A new proxy for files that wait; no proxy any more
   crossload queue delegate -s https://queue.example.org:8446
   crossload queue delegate -s https://queue.example.org:8446 --withdraw";

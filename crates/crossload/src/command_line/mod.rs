@@ -52,6 +52,7 @@ pub(crate) use client::{
     Access, ChecksumMode, Common, CompareBy, CompareOptions, CopyOptions, Links, MakeDirectoryOptions, Mode,
     RemoveOptions, RenameOptions, SelectOptions, StatOptions, SyncOptions, TransferOptions, Verify,
 };
+pub(crate) use display::DisplayOptions;
 pub(crate) use ends::{CatOptions, EndOptions};
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};

@@ -11,7 +11,7 @@ use super::places::Places;
 /// Options of `sum`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SumOptions {
-    /// Files: URLs, NAME:PATH in named remotes, local paths; last can be an algorithm, as for gfal-sum
+    /// Files: URLs, NAME:PATH in named remotes, local paths; last may be an algorithm (gfal-sum)
     #[arg(required_unless_present_any = ["from_file", "check"], value_name = "PLACE")]
     places: Vec<String>,
     /// Algorithm: adler32, crc32c, md5 or sha-256 [default: adler32]

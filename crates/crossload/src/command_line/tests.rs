@@ -52,7 +52,7 @@ const HABITS: [(&str, &str); 11] = [
         "-V|-4|-6|-v -vv|-D BDII:ENABLED=false|-E cert|-E cert --key key|-T 60|--transfer-timeout 60|-n 2|\
          --tcp-buffersize 65536|-K ADLER32|--checksum-mode both|--copy-mode pull|--just-copy|--no-delegation|\
          --disable-cleanup|-r|-f|-p|--abort-on-failure|--dry-run|-s|--silent|-S 4|--streams 4|-C adler32|-C auto|\
-         -C md5:print|-N|--nopbar|-P|--posc|--continue|-T first|--tpc only|--parallel 4|--retry 3|\
+         -C md5:print|-N|--nopbar|-P|--posc|--continue|-T first|--tpc first|--parallel 4|--retry 3|\
          -A|--allow-http|--cksum adler32|--cksum auto|--cksum md5:source|-F|--coerce|-d 3|--debug 0|-Z|--dynamic-src|\
          --notlsok|--retry-policy force|--rm-bad-cksum|-y 4|--sources 4|--tlsmetalink|--tlsnodata|--tpc delegate first|\
          -X 10m|--xrate 1g|--zip-mtln-cksum|-np|-adler|-md5|-version|\
@@ -189,7 +189,7 @@ fn what_has_no_counterpart_is_refused_in_words() {
         ("--server a b", "crossload serve"),
         ("-H a b", "LICENSE"),
         ("-OSx=y a b", "at the end of the URL"),
-        ("-T delegate only -k a b", "leave out -k"),
+        ("-T delegate only -k root://a//f root://b//f", "leave out -k"),
     ] {
         let refused = copy(line).translated().map(drop).expect_err(line);
         assert!(refused.words.contains(words), "{line}: {}", refused.words);
@@ -219,7 +219,7 @@ fn a_mistyped_checksum_is_refused() {
 
 #[test]
 fn options_of_xrdcp_do_what_they_say() {
-    let (options, notices) = copy("-s -S 4 -C adler32:1abc -C job=7 -T only -t 3 a b")
+    let (options, notices) = copy("-s -S 4 -C adler32:1abc -C job=7 -T only -t 3 root://a//f root://b//f")
         .translated()
         .expect("fine");
     assert!(
@@ -233,10 +233,11 @@ fn options_of_xrdcp_do_what_they_say() {
     );
     let wish = options.transfer.checksum.expect("a checksum");
     assert_eq!(wish.value.map(|value| value.to_hex()).as_deref(), Some("00001abc"));
-    let (options, _) = copy("--cksum md5:0123456789abcdef0123456789abcdef -d 2 -X 10m a b -T delegate only")
-        .translated()
-        .expect("fine");
-    assert_eq!(options.places, ["a", "b"]);
+    let (options, _) =
+        copy("--cksum md5:0123456789abcdef0123456789abcdef -d 2 -X 10m root://a//f root://b//f -T delegate only")
+            .translated()
+            .expect("fine");
+    assert_eq!(options.places, ["root://a//f", "root://b//f"]);
     assert_eq!((options.common.verbose, options.transfer.bwlimit), (2, Some(10 << 20)));
     assert_eq!(
         (options.transfer.mode, options.transfer.delegate),

@@ -12,6 +12,7 @@ use clap::{ArgAction, Args, Subcommand};
 use types::Secret;
 
 use super::client::{Access, Common, time};
+use super::display::DisplayOptions;
 use super::examples;
 use super::habits::GfalOptions;
 pub(crate) use jobs::{
@@ -210,6 +211,7 @@ impl QueueCommon {
             timeout: self.abort_after,
             json: self.json,
             client_info: Vec::new(),
+            display: DisplayOptions::default(),
             gfal: GfalOptions::default(),
             access: Access {
                 token: self.fts_access_token.as_deref().map(Secret::new),
