@@ -23,6 +23,12 @@ fn counts(copied: &Run) -> [u64; 4] {
 /// Writes a file that was changed so many seconds ago.
 fn write_aged(path: &Path, content: &[u8], age_s: u64) {
     fs::write(path, content).expect("a file");
+    age(path, age_s);
+}
+
+/// Makes a file older. XRootD keeps a checksum with the second in which its file was changed, and
+/// would tell it of the next file that is stored within that second.
+fn age(path: &Path, age_s: u64) {
     let file = fs::File::options().write(true).open(path).expect("it opens");
     let time = SystemTime::now() - Duration::from_secs(age_s);
     file.set_modified(time).expect("its time is set");
@@ -56,6 +62,8 @@ fn other_content_is_copied(site: &Site, from: &Path, pairs: Vec<Pair>) {
         let what = format!("{number}: {} => {}", pair.source, pair.target);
         let first = sync();
         assert_eq!(counts(&first), [2, 0, 0, 0], "{what}: {}", first.said());
+        // It stays newer than the file that it was copied from.
+        age(&pair.there.join("changed"), 50_000);
         let other = bytes(5000, 310);
         write_aged(&from.join("changed"), &other, 90_000);
         let second = sync();

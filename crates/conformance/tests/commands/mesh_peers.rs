@@ -112,46 +112,6 @@ fn fetching(lab: &Lab, version: XrootdVersion, name: &str) -> Result<Xrootd> {
 }
 
 #[test]
-fn destinations_fetch_with_the_delegated_proxy_of_the_mesh() {
-    let test = "destinations_fetch_with_the_delegated_proxy_of_the_mesh";
-    let Some(lab) = available(test, Lab::new("mesh-lite")) else {
-        return;
-    };
-    let debian = fetching(&lab, XrootdVersion::V5, "debian");
-    let Some(debian) = available(test, debian) else { return };
-    // Without the newest, another one of Debian's.
-    let newest = fetching(&lab, XrootdVersion::V6, "newest").or_else(|_| fetching(&lab, XrootdVersion::V5, "newest"));
-    let Some(newest) = available(test, newest) else { return };
-    let jane = lab
-        .authority()
-        .issue_user("/O=Crossload test/CN=Jane Doe")
-        .expect("a user");
-    let proxy = jane
-        .proxy()
-        .and_then(|proxy| proxy.write_proxy(&lab.fresh("proxy")))
-        .expect("a proxy");
-    let more = format!("proxy = {proxy:?}");
-    let urls = [&debian, &newest].map(|server| server.root_url("/data"));
-    let parts = [
-        endpoint("DEBIAN", &[&urls[0]], &more),
-        endpoint("NEWEST", &[&urls[1]], &more),
-    ];
-    let file = mesh_file(&lab, "lite", &[&parts[0], &parts[1]]);
-    let arguments = [text(&file), "--mode", "lite,rendezvous", "--json"];
-    let results = last_json(&lab.run_client("mesh", &arguments).succeeded());
-    let expected = [
-        "DEBIAN>NEWEST lite x509: passed",
-        "DEBIAN>NEWEST rendezvous x509: passed",
-        "NEWEST>DEBIAN lite x509: passed",
-        "NEWEST>DEBIAN rendezvous x509: passed",
-    ];
-    assert_eq!(ended(&results), expected);
-    for server in [&debian, &newest] {
-        assert_eq!(visible(server.data()), Vec::<String>::new());
-    }
-}
-
-#[test]
 fn object_stores_are_copied_from_and_to_with_signed_urls() {
     let test = "object_stores_are_copied_from_and_to_with_signed_urls";
     let Some(lab) = available(test, Lab::new("mesh-s3")) else {
@@ -242,7 +202,7 @@ fn a_mesh_as_a_service_runs_again_and_never_over_itself() {
     until("three runs are over", PATIENCE, || {
         let listed = run(&list);
         runs = if listed.code == Some(0) {
-            json_lines(&listed.text())
+            json_lines(&listed)
         } else {
             Vec::new()
         };

@@ -55,11 +55,12 @@ fn lines(site: &Site, all: &mut JsonLines) {
     add("rm", client("rm", &[&file, &file]));
     let by_root = site.first.root("schema/b");
     let (made, moved) = (site.first.root("schema/made"), site.first.root("schema/moved"));
-    for (command, arguments, outcomes) in [
-        ("mkdir", &[&made, &by_root][..], &["MADE", "FAILED"][..]),
+    let changes: [(&str, &[&str], &[&str]); 3] = [
+        ("mkdir", &[&made, &by_root], &["MADE", "FAILED"]),
         ("touch", &[&file], &["TOUCHED"]),
         ("chmod", &["750", &made, &missing], &["CHANGED", "FAILED"]),
-    ] {
+    ];
+    for (command, arguments, outcomes) in changes {
         let changed = client(command, arguments);
         let told: Vec<_> = json_lines(&changed)
             .iter()

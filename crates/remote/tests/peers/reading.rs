@@ -407,8 +407,8 @@ async fn an_unfinished_body_takes_its_connection_along() {
         let mut download = client.get(&file, &GetOptions::default()).await.unwrap();
         assert!(
             download
-                .peer_address()
-                .is_some_and(|address| server.url.ends_with(&address.to_string()))
+                .ends()
+                .is_some_and(|ends| server.url.ends_with(&ends.peer.to_string()))
         );
         assert_eq!(read_all(&mut download).await.unwrap(), b"connection 1");
     }
