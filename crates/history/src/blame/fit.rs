@@ -56,18 +56,10 @@ impl Fit {
 /// A set of faults under a given noise.
 struct Search<'e, 'a> {
     evidence: &'e Evidence<'a>,
-    whom: Whom,
     faults: Vec<Fault>,
     noise: f64,
     /// What the faults explain, less what they cost, in nats.
     score: f64,
-}
-
-/// Which hypotheses are searched.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whom {
-    All,
-    NotEverything,
 }
 
 /// What an added fault is worth.
@@ -101,28 +93,13 @@ impl<'e, 'a> Search<'e, 'a> {
         by_chance.sum::<f64>() + self.score
     }
 
-    /// Where half of all copies fail, everything explains more than any one endpoint, and is found
-    /// first. Many endpoints together may explain still more.
-    fn new(evidence: &'e Evidence<'a>, noise: f64) -> Self {
-        let best = Self::among(evidence, noise, Whom::All);
-        let is_everything = |fault: &Fault| evidence.candidates[fault.candidate].hypothesis.about == About::Everything;
-        if !best.faults.iter().any(is_everything) {
-            return best;
-        }
-        let apart = Self::among(evidence, noise, Whom::NotEverything);
-        match apart.score > best.score {
-            true => apart,
-            false => best,
-        }
-    }
-
     /// Searches one fault after the other, the best first. That alone may take a vague fault for
     /// several sharp ones, or several sharp ones for a vague one; so both orders are tried.
-    fn among(evidence: &'e Evidence<'a>, noise: f64, whom: Whom) -> Self {
-        let mut sharp_first = Self::empty(evidence, noise, whom);
+    fn new(evidence: &'e Evidence<'a>, noise: f64) -> Self {
+        let mut sharp_first = Self::empty(evidence, noise);
         sharp_first.extend(&RATES[..SHARP]);
         sharp_first.extend(&RATES);
-        let mut at_once = Self::empty(evidence, noise, whom);
+        let mut at_once = Self::empty(evidence, noise);
         at_once.extend(&RATES);
         sharp_first.prune();
         at_once.prune();
@@ -136,8 +113,7 @@ impl<'e, 'a> Search<'e, 'a> {
     fn extend(&mut self, rates: &[f64]) {
         while self.faults.len() < FAULTS_MAX {
             let classes = self.classes(None);
-            let suspected = (0..self.evidence.candidates.len()).filter(|candidate| self.suspects(*candidate));
-            let worths = suspected.map(|candidate| {
+            let worths = (0..self.evidence.candidates.len()).map(|candidate| {
                 let worth = self.worth(candidate, &classes, rates);
                 (candidate, worth)
             });
@@ -154,10 +130,6 @@ impl<'e, 'a> Search<'e, 'a> {
                 _ => return,
             }
         }
-    }
-
-    fn suspects(&self, candidate: usize) -> bool {
-        self.whom == Whom::All || self.evidence.candidates[candidate].hypothesis.about != About::Everything
     }
 
     /// Removes faults that others explain as well, and fits the rates anew.
@@ -179,7 +151,7 @@ impl<'e, 'a> Search<'e, 'a> {
 
     /// The score from nothing.
     fn total(&self) -> f64 {
-        let mut grown = Self::empty(self.evidence, self.noise, self.whom);
+        let mut grown = Self::empty(self.evidence, self.noise);
         for fault in &self.faults {
             let classes = grown.classes(None);
             grown.score += grown.worth(fault.candidate, &classes, &[fault.rate]).nats;
@@ -188,10 +160,9 @@ impl<'e, 'a> Search<'e, 'a> {
         grown.score
     }
 
-    fn empty(evidence: &'e Evidence<'a>, noise: f64, whom: Whom) -> Self {
+    fn empty(evidence: &'e Evidence<'a>, noise: f64) -> Self {
         Self {
             evidence,
-            whom,
             faults: Vec::new(),
             noise,
             score: 0.0,

@@ -173,32 +173,6 @@ fn planted_faults_are_named_and_nothing_else() {
 }
 
 #[test]
-fn many_bad_endpoints_are_not_taken_for_everything() {
-    let mesh = Mesh {
-        modes: vec![Mode::Pull, Mode::Push],
-        ..Mesh::full(12)
-    };
-    // Half of all copies fail, and on a link between sound endpoints too.
-    let plan: Plan = |random, mesh| {
-        let names = random.choose_multiple(&mesh.endpoints, 6);
-        let roles = [Role::Both, Role::Both, Role::Both, Role::Source];
-        let bad = |(name, role): (&String, Role)| Planted::Endpoint {
-            name: name.clone(),
-            role,
-            protocol: None,
-        };
-        let link = Planted::Link {
-            source: names[4].clone(),
-            destination: names[5].clone(),
-        };
-        names.iter().copied().zip(roles).map(bad).chain([link]).collect()
-    };
-    for seed in 0..SEEDS {
-        check(&mesh, ("half of all copies", plan), seed, 0.0, 1);
-    }
-}
-
-#[test]
 fn chance_is_not_blamed_and_hides_nothing() {
     for plan in PLANS {
         // Over two protocols a bad link fails twice in a run, which chance does as well.
