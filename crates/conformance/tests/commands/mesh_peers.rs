@@ -1,5 +1,5 @@
-//! `crossload mesh` with peers of each kind: delegated proxies, object stores, a token for each
-//! endpoint; and as a service.
+//! `crossload mesh` with peers of each kind: object stores, a token for each endpoint; and as a
+//! service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use conformance::{Lab, Run, Twins, background, json_lines, last_json, run, until, visible};
 use serde_json::Value;
-use testkit::{
-    Direction, Fault, Relay, Result, S3Bucket, SeaweedFs, VersityGateway, Xrootd, XrootdAccess, XrootdVersion,
-    available,
-};
+use testkit::{Direction, Fault, Relay, Result, S3Bucket, SeaweedFs, VersityGateway, available};
 
 /// Time for what a busy machine does slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,20 +92,6 @@ fn each_endpoint_is_shown_its_own_token_and_no_other() {
     for pair in &pairs {
         assert_eq!(visible(pair.open.data()), Vec::<String>::new());
     }
-}
-
-/// An XRootD that demands gsi, asks for proxies, and fetches with them.
-fn fetching(lab: &Lab, version: XrootdVersion, name: &str) -> Result<Xrootd> {
-    let mut options = lab.xrootd_options(name, XrootdAccess::Open);
-    options.version = version;
-    let own = options.directory.display().to_string();
-    options.more = format!(
-        "xrootd.seclib libXrdSec.so\n\
-         sec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key -gmapopt:10 -crl:1 \
-         -dlgpxy:request -exppxy:=creds\nofs.tpc fcreds ?gsi =X509_USER_PROXY\n",
-        lab.authority().trust_directory().display(),
-    );
-    Xrootd::start(&options)
 }
 
 #[test]
