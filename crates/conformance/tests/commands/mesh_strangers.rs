@@ -169,27 +169,6 @@ fn a_file_counts_as_removed_only_if_it_is_not_found_then() {
 }
 
 #[test]
-fn a_source_that_sends_something_else_is_the_one_at_fault() {
-    let test = "a_source_that_sends_something_else_is_the_one_at_fault";
-    let Some(server) = Server::start(test) else { return };
-    // Only the content of the file is that long.
-    let lying = server.relayed("lying", Fault::FlipBitAfter(Direction::ToClient, 50_000), usize::MAX);
-    let destination = server.plain("destination");
-    let endpoints = [
-        endpoint("LYING", &[&lying.url], SOURCE),
-        endpoint("DESTINATION", &[&destination.url], DESTINATION),
-    ];
-    let run = run(&server.mesh(&server.file("streamed", &endpoints))).failed_with(1);
-    let results = last_json(&run);
-    assert_eq!(
-        failed(&results),
-        ["LYING>DESTINATION http streamed: source transfer peer_misbehaved"],
-        "{results:#}"
-    );
-    assert_eq!(visible(&destination.path), Vec::<String>::new());
-}
-
-#[test]
 fn a_server_that_copies_a_push_within_itself_keeps_nothing_of_it() {
     let test = "a_server_that_copies_a_push_within_itself_keeps_nothing_of_it";
     let Some(server) = Server::start(test) else { return };

@@ -83,9 +83,6 @@ fn an_unusable_credential_names_its_file_and_its_option() {
         assert_says(&failed, code, &words, &["server tls"]);
         assert!(failed.stderr.contains("; next: "), "{}", failed.said());
     }
-    let mut by_variable = lab.client(["ls", NOWHERE]).expect("the client is built");
-    let failed = run(by_variable.env("X509_USER_PROXY", &text));
-    assert_says(&failed, 13, &format!("X509_USER_PROXY names {text}: "), &["server tls"]);
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn lines(site: &Site, all: &mut JsonLines) {
         add("changed", changed);
     }
     add("mv", client("mv", &[&made, &moved]).succeeded());
-    add("mv", client("mv", &[&made, &moved]).failed_with(2));
+    add("mv", client("mv", &[&made, &moved]).failed_with(21));
     for command in ["cat", "head", "tail"] {
         let refused = client(command, &[&file]).failed_with(22);
         assert!(refused.stderr.contains("leave it out"), "{}", refused.said());
@@ -284,6 +284,7 @@ const WITH_SCHEMA: [&str; 74] = [
     "history show",
     "history compare",
     "history import",
+    "history remove",
     "history check",
     "report",
     "config remote list",
