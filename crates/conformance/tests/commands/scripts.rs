@@ -185,7 +185,6 @@ const LINES: [(&str, &str, Prints, Ends); 60] = [
     ("gfal-ls(1)", "gfal-ls -d file://{here}", Same, Alike),
     // Scripts pick columns by their numbers.
     ("gfal-ls(1)", "gfal-ls -l {davs}/file", Same, Alike),
-    ("gfal-ls(1)", "gfal-ls -lH {root}/file", Same, Alike),
     (
         "gfal-ls(1)",
         "gfal-ls -l --time-style long-iso file://{here}/group",

@@ -78,14 +78,7 @@ fn files_are_staged_located_and_evicted_over_http() {
     assert_eq!(outcomes(&evicted), ["EVICTED"]);
     assert!(!tape.is_on_disk("/data/a") && tape.is_on_disk("/data/b"));
     // As scripts for gfal's tools have it.
-    let bring = [
-        "--pin-lifetime",
-        "3600",
-        "--desired-request-time",
-        "7200",
-        "--polling-timeout",
-        "0",
-    ];
+    let bring = ["--pin-lifetime", "3600", "--desired-request-time", "7200"];
     let bring = [&bring[..], &["--staging-metadata", "{\"activity\": \"test\"}", &first]].concat();
     let asked = lab.run_client("gfal-bringonline", &bring).succeeded();
     let request = asked.text().trim_end().rsplit('\t').next().expect("a name").to_owned();
