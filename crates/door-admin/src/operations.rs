@@ -71,11 +71,11 @@ impl Operations {
         let is_full = known.len() >= OPERATIONS_NAMED_MAX;
         drop(known);
         let name = if is_full { Cow::Borrowed(OTHER) } else { name };
-        let operation = self.named(&name);
+        let operation = self.named(name.clone());
         self.add(&operation, name, duration, succeeded);
     }
 
-    fn named(&self, name: &Cow<'static, str>) -> Arc<Operation> {
+    fn named(&self, name: Cow<'static, str>) -> Arc<Operation> {
         let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
         let make = || Operation {
             succeeded: OnceLock::new(),

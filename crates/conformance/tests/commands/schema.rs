@@ -240,7 +240,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 74] = [
+const WITH_SCHEMA: [&str; 75] = [
     "cache ls",
     "cache stat",
     "cache evict",

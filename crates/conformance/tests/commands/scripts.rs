@@ -123,7 +123,7 @@ const SOURCES: [(&str, &str); 17] = [
 /// Source, command line, what is printed, how ours ends. Hosts and directories are replaced:
 /// `{davs}` and `{root}` are URLs of the directory of the row, `{host}` and `{path}` its server and
 /// path, `{here}` the local directory in which the command runs.
-const LINES: [(&str, &str, Prints, Ends); 60] = [
+const LINES: [(&str, &str, Prints, Ends); 59] = [
     (
         "gfal-copy(1)",
         "gfal-copy file://{here}/group {davs}/empty/",
