@@ -252,11 +252,11 @@ fn each_name_that_is_not_removed_has_its_reason() {
     fs::create_dir_all(top.join("directory")).expect("a directory");
     fs::write(top.join("file"), b"x").expect("a file");
     let [directory, none, file] = ["directory", "none", "file"].map(|name| text(&top.join(name)).to_owned());
-    let mut client = site
+    let client = site
         .lab
         .client(["rm", &directory, &none, &file])
         .expect("the client is built");
-    let removed = run(&mut client).failed_with(1);
+    let removed = run(&client).failed_with(1);
     let reasons: Vec<&str> = removed
         .stderr
         .lines()

@@ -139,7 +139,7 @@ fn a_mesh_reports_to_the_queue_what_endpoints_can_do() {
         .run_client("mesh", &[&file, "--mode", "push", "--capabilities-to", &queue]);
     let refused = refused.failed_with(13);
     assert!(
-        refused.stderr.contains("Only operators may do this"),
+        refused.stderr.contains("only operators of the queue may do this"),
         "{}",
         refused.said()
     );

@@ -164,7 +164,7 @@ impl TrustFiles {
     }
 
     fn note(&self, watched: &mut Watched, report: CertificateReport) {
-        let facts = watched.files.is_some().then(|| door_admin::Trust {
+        let facts = watched.files.is_some().then_some(door_admin::Trust {
             authorities: report.authorities,
             revocation_lists: report.revocation_lists,
             oldest_list_s: report.oldest_list_s,
