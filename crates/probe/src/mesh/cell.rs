@@ -10,7 +10,7 @@ use remote::{Delegation, Resource};
 use storage::Overwrite;
 use transfer::route::{LearnedAbilities, Preference};
 use transfer::{BetweenServers, Comparison, Flow, News, Order, Progress, Streams, Verification, WayNews};
-use types::{Error, ErrorCode, PeerStatus, Phase, Result, Side};
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use super::Mesh;
 use super::commands::{End, Reproduction};
@@ -355,10 +355,7 @@ impl Attempt<'_, '_> {
 
 /// Whether a destination has something else than the source was given.
 fn is_difference(error: &Error) -> bool {
-    // With which a server of ours refuses what does not fit the checksum that came with it.
-    let refusal = PeerStatus::Http(ErrorCode::ChecksumMismatch.http_status());
     matches!(error.code(), ErrorCode::PeerSizeDiffers | ErrorCode::ChecksumMismatch)
-        || (error.code(), error.peer_status()) == (ErrorCode::PeerFailed, Some(refusal))
 }
 
 /// Whether what was read is not what was stored.
