@@ -455,7 +455,13 @@ fn a_file_larger_than_the_cache_is_read_to_its_end() {
         until(|| place.cache.usage().bytes >= 3 << 20).await;
         assert!(read(handle.as_ref(), ByteRange::whole(MIB as u64)).await.unwrap() == content[..MIB]);
         assert!(place.cache.counts().bypass_bytes > 0);
-        assert!(place.cache.usage().bytes <= 5 << 20, "{:?}", place.cache.usage());
+        // A file system may keep a block of its own for where the others are.
+        let with_one_block_more = (5 << 20) + (16 << 10);
+        assert!(
+            place.cache.usage().bytes <= with_one_block_more,
+            "{:?}",
+            place.cache.usage()
+        );
     });
 }
 

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use conformance::{Lab, Reply, Scripted, run};
-use testkit::available;
+use testkit::{KeyKind, available};
 
 use crate::client::{assert_says, site};
 
@@ -27,7 +27,8 @@ fn an_unusable_credential_names_its_file_and_its_option() {
     let text = file(b"no certificate\n");
     let (certificate, key) = (&lab.host().certificate, &lab.host().key);
     let [certificate, key] = [certificate, key].map(|path| path.to_str().expect("plain"));
-    let other = lab.authority().issue_localhost().expect("another one");
+    let other = lab.authority().issue_host("other", &["localhost"], KeyKind::EcdsaP256);
+    let other = other.expect("another one");
     let other = other.key.to_str().expect("plain");
     let missing = "/nonexistent/file";
     for (code, options, words) in [

@@ -86,7 +86,7 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
         ]);
     let tested = run(&command);
     assert!(tested.code == Some(0), "{}", tested.said());
-    assert!(tested.said().contains("Tested: 28"), "{}", tested.said());
+    assert!(tested.said().contains("Tested: 29"), "{}", tested.said());
     assert_eq!(ask(&lab, &format!("{url}/v1/whoami"), None)["is_operator"], true);
     assert!(queue.process().is_running(), "it has ended: {}", queue.log());
     assert!(!queue.log().contains("panic"), "{}", queue.log());

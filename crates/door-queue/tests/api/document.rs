@@ -28,7 +28,7 @@ fn every_operation_says_its_answers_and_errors() {
             assert!(is_good && has_errors, "{method} {path}");
         }
     }
-    assert_eq!(operations, 32);
+    assert_eq!(operations, 33);
 }
 
 #[tokio::test]
