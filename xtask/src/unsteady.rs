@@ -43,7 +43,10 @@ pub(crate) fn failed_target(line: &str) -> Option<String> {
 }
 
 /// Runs the failed tests of `targets` again, one after the other; `arguments` are those of the
-/// first run, so that nothing is built again. Returns a line for each.
+/// first run. Returns a line for each.
+///
+/// With a target of its own, cargo would choose other features of the libraries and compile all of
+/// them again: so all programs are asked for the test, and those that have none of this name end at once.
 ///
 /// # Errors
 /// When a test fails again, or there is more to the failure than single tests.
@@ -62,7 +65,8 @@ pub(crate) fn run_again(failures: &Failures, targets: &[String], arguments: &[&s
         for test in tests {
             println!("\nagain, by itself: {target} {test}");
             let mut command = cargo_test(arguments);
-            command.args(target.split(' ')).args(["--", "--exact", test]);
+            let kind = if target == "--doc" { "--doc" } else { "--tests" };
+            command.args([kind, "--", "--exact", test]);
             match passes(command)? {
                 true => lines.push_str(&format!("  {target}: {test}\n")),
                 false => failed += 1,
