@@ -175,13 +175,15 @@ impl RequestBuilder {
         self.field(EXPECT, "100-continue")
     }
 
-    /// Asks for the file's checksum in both forms (RFC 3230, RFC 9530), best algorithm first.
+    /// Asks for the file's checksum in both forms (RFC 3230, RFC 9530), best algorithm first; for
+    /// none, if there is none among them that servers of HTTP know.
     #[must_use]
     pub fn want_digests(self, algorithms: &[ChecksumAlgorithm]) -> Self {
-        if algorithms.is_empty() {
+        let wanted = want_digest_value(algorithms);
+        if wanted.is_empty() {
             return self;
         }
-        self.field(WANT_DIGEST, &want_digest_value(algorithms))
+        self.field(WANT_DIGEST, &wanted)
             .field(WANT_REPR_DIGEST, &want_repr_digest_value(algorithms))
     }
 

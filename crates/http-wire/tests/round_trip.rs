@@ -53,6 +53,13 @@ fn a_get_says_what_its_builder_was_told() {
 }
 
 #[test]
+fn a_checksum_of_object_stores_alone_is_not_asked_for() {
+    let request = RequestBuilder::new(&Method::Head, &place("https://se/f"));
+    let asked = request.want_digests(&[ChecksumAlgorithm::Crc64Nvme]).finish();
+    assert!(!String::from_utf8(asked).unwrap().to_lowercase().contains("want-"));
+}
+
+#[test]
 fn a_copy_says_what_its_builder_was_told() {
     let head = asked(
         RequestBuilder::new(&Method::Copy, &place("https://active/f"))
