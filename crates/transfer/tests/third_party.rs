@@ -43,6 +43,8 @@ enum Ending {
 struct State {
     ending: Ending,
     tells_checksums: bool,
+    /// The destination is like an object store: it keeps MD5, whatever it is asked for.
+    keeps_md5: bool,
     stored: Option<Vec<u8>>,
     asked: Vec<String>,
     has_begun: bool,
@@ -55,7 +57,11 @@ struct State {
 struct Server(Arc<Mutex<State>>);
 
 fn adler32(content: &[u8]) -> Checksum {
-    let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32]);
+    checksum(ChecksumAlgorithm::Adler32, content)
+}
+
+fn checksum(algorithm: ChecksumAlgorithm, content: &[u8]) -> Checksum {
+    let mut hasher = Hasher::new(&[algorithm]);
     hasher.update(content);
     hasher.finish().remove(0)
 }
@@ -65,6 +71,7 @@ impl Server {
         Self(Arc::new(Mutex::new(State {
             ending,
             tells_checksums: true,
+            keeps_md5: false,
             stored: None,
             asked: Vec::new(),
             has_begun: false,
@@ -117,8 +124,19 @@ impl Server {
         state.stored = None;
     }
 
-    fn checksum(&self, content: &[u8]) -> Option<Checksum> {
-        self.0.lock().unwrap().tells_checksums.then(|| adler32(content))
+    /// The header line with the checksums of the path's content; empty if it says none.
+    fn digest(&self, path: &str, content: &[u8]) -> String {
+        let state = self.0.lock().unwrap();
+        let algorithms = match (state.tells_checksums, state.keeps_md5, path) {
+            (false, _, _) => return String::new(),
+            (true, false, _) => &[ChecksumAlgorithm::Adler32][..],
+            (true, true, THERE) => &[ChecksumAlgorithm::Md5],
+            (true, true, _) => &[ChecksumAlgorithm::Adler32, ChecksumAlgorithm::Md5],
+        };
+        let values = algorithms
+            .iter()
+            .map(|algorithm| http_wire::digest_value(&checksum(*algorithm, content)));
+        format!("Digest: {}\r\n", values.collect::<Vec<_>>().join(","))
     }
 
     fn begin(&self) -> Ending {
@@ -166,14 +184,12 @@ impl Server {
                 let found = self.asked(method, path);
                 let status = if found.is_some() { "200 OK" } else { "404 Not Found" };
                 let content = found.unwrap_or_default();
-                let digest = self
-                    .checksum(&content)
-                    .map(|sum| format!("Digest: adler32={}\r\n", sum.to_hex()));
+                let digest = self.digest(path, &content);
                 let length = content.len();
                 let answer = format!(
                     "HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{}{}Connection: close\r\n\r\n",
                     self.times(),
-                    digest.unwrap_or_default()
+                    digest
                 );
                 stream.write_all(answer.as_bytes())
             }
@@ -366,6 +382,16 @@ async fn a_copy_that_goes_on_without_its_client_is_found_whole() {
         assert_eq!(outcome.bytes, CONTENT.len() as u64);
         assert_eq!(server.stored().as_deref(), Some(CONTENT));
         assert!(!server.has_deleted(), "{by:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_object_store_keeps_tells_that_a_copy_is_whole() {
+    for by in [By::Pull, By::Push] {
+        let server = Server::new(Ending::Completes).with(|state| state.keeps_md5 = true);
+        let outcome = copy(&server, by, &refusing()).await.unwrap();
+        let md5 = checksum(ChecksumAlgorithm::Md5, CONTENT);
+        assert_eq!(outcome.verified, Verified::Agreed(md5), "{by:?}");
     }
 }
 

@@ -80,7 +80,11 @@ impl ThirdParty<'_> {
     /// Checksums of one algorithm, of the source and of the destination. A server that is asked for
     /// several tells one, and an object store only those that it keeps, so each side is asked for
     /// what the other one has told.
-    async fn same_kind_of_both(&self, theirs: &[Checksum], stored: Vec<Checksum>) -> Option<(Checksum, Checksum)> {
+    pub(super) async fn same_kind_of_both(
+        &self,
+        theirs: &[Checksum],
+        stored: Vec<Checksum>,
+    ) -> Option<(Checksum, Checksum)> {
         let pair = |ours: &[Checksum], theirs: &[Checksum]| {
             let pairs = |sum: &Checksum| Some((sum.clone(), same_kind(theirs, sum)?));
             ours.iter().find_map(pairs)
@@ -138,11 +142,11 @@ impl ThirdParty<'_> {
     }
 }
 
-fn algorithms(sums: &[Checksum]) -> Vec<ChecksumAlgorithm> {
+pub(super) fn algorithms(sums: &[Checksum]) -> Vec<ChecksumAlgorithm> {
     sums.iter().map(Checksum::algorithm).collect()
 }
 
 /// The checksum of the same algorithm.
-pub(super) fn same_kind(sums: &[Checksum], wanted: &Checksum) -> Option<Checksum> {
+fn same_kind(sums: &[Checksum], wanted: &Checksum) -> Option<Checksum> {
     sums.iter().find(|sum| sum.algorithm() == wanted.algorithm()).cloned()
 }

@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use types::{Checksum, Error, ErrorCode, Phase, Result};
 
-use super::compare::{COMMON, same_kind};
+use super::compare::{COMMON, algorithms};
 use super::{ThirdParty, ThirdPartyOutcome};
 use crate::options::Verified;
 
@@ -35,7 +35,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// The expected file.
 struct Wanted {
     size_bytes: Option<u64>,
-    checksum: Option<Checksum>,
+    /// Of several algorithms if the source tells them: an object store has others than a server.
+    checksums: Vec<Checksum>,
 }
 
 /// The state of the destination.
@@ -93,10 +94,10 @@ impl ThirdParty<'_> {
         };
         let facts = self.client.head(self.source, algorithms).await.ok();
         let size_bytes = facts.as_ref().and_then(|facts| facts.size_bytes);
-        let told = facts.and_then(|facts| facts.checksums.into_iter().next());
+        let told = facts.map(|facts| facts.checksums).unwrap_or_default();
         Wanted {
             size_bytes: size_bytes.or(self.progress.total_bytes()),
-            checksum: self.order.expected.clone().or(told),
+            checksums: self.order.expected.clone().map_or(told, |expected| vec![expected]),
         }
     }
 
@@ -112,12 +113,12 @@ impl ThirdParty<'_> {
             (Some(bytes), Some(wanted)) if bytes != wanted => return Seen::Other(bytes),
             _ => {}
         }
-        let (Some(bytes), Some(checksum)) = (size.or(wanted.size_bytes), &wanted.checksum) else {
+        let (Some(bytes), false) = (size.or(wanted.size_bytes), wanted.checksums.is_empty()) else {
             return Seen::Uncompared;
         };
-        let stored = self.sums(self.destination, &[checksum.algorithm()]).await;
-        match same_kind(&stored, checksum) {
-            Some(stored) if stored == *checksum => Seen::Whole(bytes, stored),
+        let stored = self.sums(self.destination, &algorithms(&wanted.checksums)).await;
+        match self.same_kind_of_both(&wanted.checksums, stored).await {
+            Some((declared, stored)) if stored == declared => Seen::Whole(bytes, stored),
             _ => Seen::Uncompared,
         }
     }
