@@ -113,8 +113,10 @@ impl Client {
     ///
     /// # Errors
     /// What the server answers before it begins: its own refusal, or what it met at the other side;
-    /// `outcome_unknown` when it got the order and did not answer.
+    /// `outcome_unknown` when it got the order and did not answer; `path_refused` for a name that
+    /// the other side would cut.
     pub(crate) async fn copy(&self, active: &Resource, order: &CopyOrder) -> Result<Copying> {
+        self.refuse_cut_peer(order).await?;
         let (answer, delegation) = match active.access.delegation {
             Delegation::Never => (self.ask_to_copy(active, order).await?, None),
             Delegation::First => {
@@ -138,6 +140,22 @@ impl Client {
             order: order.clone(),
             delegation,
         })
+    }
+
+    /// Refuses a name that the other server would cut. That server need not answer to us.
+    async fn refuse_cut_peer(&self, order: &CopyOrder) -> Result<()> {
+        if !order.peer.is_http() || order.peer.signature().is_some() {
+            return Ok(());
+        }
+        let peer = Resource {
+            location: order.peer.clone(),
+            access: Access::default(),
+            side: order.direction.peer_side(),
+        };
+        match self.refuse_cut_name(&peer).await {
+            Err(error) if error.code() == ErrorCode::PathRefused => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// What `active` says of fetching from the server of `other`. There is no question for it, but

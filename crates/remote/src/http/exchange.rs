@@ -228,6 +228,7 @@ impl Client {
         let mut at = file.clone();
         let mut left_tls = false;
         for _ in 0..=REDIRECTS_MAX {
+            self.refuse_cut_name(&at).await?;
             let hop = Hop { file: &at, left_tls };
             let answer = match self.speak_to(&hop, ask).await.map_err(|error| at.blame(error))? {
                 Reply::Answered(answer) => answer,

@@ -4,6 +4,7 @@ mod answer;
 mod client;
 mod content;
 mod copy;
+mod cut_name;
 mod delegate;
 mod download;
 mod exchange;

@@ -122,6 +122,20 @@ impl Client {
     /// # Errors
     /// `peer_exists` when the new name is taken and may not be replaced, or another refusal.
     pub(crate) async fn rename(&self, file: &Resource, destination: &Location, overwrite: bool) -> Result<()> {
+        let target = Resource {
+            location: destination.clone(),
+            ..file.clone()
+        };
+        self.refuse_cut_name(&target).await?;
+        // XRootD (5.5.3, 6.2.1) replaces the file all the same. Between the two requests another
+        // client may still make the name.
+        if !overwrite {
+            match self.stat(&target).await {
+                Ok(_) => return Err(target.error(ErrorCode::PeerExists, Phase::Open)),
+                Err(error) if error.code() == ErrorCode::PeerNotFound || error.code().denies_access() => {}
+                Err(error) => return Err(error),
+            }
+        }
         let headers = |request: RequestBuilder| request.destination(destination).overwrite(overwrite);
         let answer = self.simple(file, Method::Move, headers).await?;
         match answer.head.status {
@@ -163,9 +177,17 @@ impl Client {
         let answer = self.propfind(file, Depth::Zero).await?;
         match answer.head.status {
             207 => first_entry(answer, file).await,
-            200..300 | 400 | 405 | 415 | 501 => {
+            200..300 => {
                 answer.finish().await;
                 self.stat_by_head(file).await
+            }
+            400 | 405 | 415 | 501 => {
+                let refused = answer.refused().await;
+                match self.stat_by_head(file).await {
+                    // An answer to HEAD has no body. This answer may say why, as at a port for TLS.
+                    Err(error) if error.peer_status() == refused.peer_status() => Err(refused),
+                    found => found,
+                }
             }
             _ => Err(answer.refused().await),
         }

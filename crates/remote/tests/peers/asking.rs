@@ -376,18 +376,47 @@ async fn names_are_changed_and_refusals_told_apart() {
     }
     let created = always("201").await;
     client().make_directory(&created.file("/d")).await.unwrap();
-    let destination = Location::parse(&format!("{}/new", created.url)).unwrap();
-    client().rename(&created.file("/d"), &destination, false).await.unwrap();
-    let head = &created.heard()[1];
-    assert!(head.starts_with("MOVE /d ") && head.contains("Overwrite: F") && head.contains(&destination.to_wire()));
-    let taken = always("412").await;
-    let error = client()
-        .rename(&taken.file("/d"), &destination, false)
-        .await
-        .unwrap_err();
-    assert_eq!(error.code(), ErrorCode::PeerExists);
     let gone = client().delete(&always("404").await.file("/d")).await.unwrap_err();
     assert_eq!(gone.code(), ErrorCode::PeerNotFound);
+}
+
+/// Answers MOVE with `moved`, and every question about a name with `asked`.
+async fn renaming(moved: &'static str, asked: &'static str) -> Server {
+    Server::start(move |_, mut peer| async move {
+        loop {
+            // The body of a PROPFIND stands before the next head.
+            let head = peer.head().await;
+            match head.as_str() {
+                "" => return,
+                head if head.contains("MOVE /") => peer.answer(moved, "", "").await,
+                _ => peer.answer(asked, "", "").await,
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_name_that_is_taken_is_not_replaced_by_servers_that_would() {
+    let (free, taken, xrootd) = (
+        renaming("201 Created", "404 Not Found").await,
+        renaming("412 Precondition Failed", "403 Forbidden").await,
+        renaming("201 Created", "200 OK").await,
+    );
+    let rename = async |server: &Server, overwrite| {
+        let destination = Location::parse(&format!("{}/new", server.url)).unwrap();
+        client().rename(&server.file("/d"), &destination, overwrite).await
+    };
+    rename(&free, false).await.unwrap();
+    let heard = free.heard();
+    let head = heard.last().unwrap();
+    assert!(head.contains("MOVE /d ") && head.contains("Overwrite: F") && head.contains("/new"));
+    for server in [&taken, &xrootd] {
+        let error = rename(server, false).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PeerExists);
+    }
+    assert!(!xrootd.heard().iter().any(|head| head.contains("MOVE /")));
+    rename(&xrootd, true).await.unwrap();
 }
 
 #[tokio::test]
@@ -433,7 +462,7 @@ async fn what_must_not_be_done_twice_is_not_sent_again() {
             "COPY" => client.copy(&file, &order(Direction::Pull)).await.map(drop),
             "DELETE" => client.delete(&file).await,
             "MKCOL" => client.make_directory(&file).await,
-            "MOVE" => client.rename(&file, &destination, false).await,
+            "MOVE" => client.rename(&file, &destination, true).await,
             "POST" => client.request_macaroon(&file, Activities::READ, 60).await.map(drop),
             _ => client.put(&file, &empty).await.map(drop),
         };

@@ -273,3 +273,34 @@ async fn both_framings_arrive_whole_through_tls() {
         assert!(bodies.recv().await.unwrap() == piece.repeat(3), "{size_bytes:?}");
     }
 }
+
+/// A server of this name that answers everything with 204.
+async fn named(server: &'static str) -> Server {
+    Server::always(format!(
+        "HTTP/1.1 204 No Content\r\nServer: {server}\r\nContent-Length: 0\r\n\r\n"
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn a_name_that_xrootd_would_cut_is_refused_before_anything_is_done() {
+    let (xrootd, other) = (named("XrootD/v5.5.3").await, named("other").await);
+    let (cut, whole) = (xrootd.file("/x%3F1"), xrootd.file("/x%2F1"));
+    let options = PutOptions::default();
+    let order = CopyOrder::new(cut.location.clone(), Direction::Push, Access::default());
+    let refused = [
+        client().delete(&cut).await.unwrap_err(),
+        client().head(&cut, &[]).await.unwrap_err(),
+        client().put(&cut, &options).await.unwrap_err(),
+        client().rename(&whole, &cut.location, true).await.unwrap_err(),
+        client().copy(&other.file("/f"), &order).await.err().unwrap(),
+    ];
+    for error in refused {
+        assert_eq!(error.code(), ErrorCode::PathRefused, "{error}");
+    }
+    let is_question = |head: &String| head.starts_with("OPTIONS / HTTP");
+    assert!(xrootd.heard().iter().all(is_question), "{:?}", xrootd.heard());
+    assert!(other.heard().is_empty());
+    client().delete(&whole).await.unwrap();
+    client().delete(&other.file("/x%3F1")).await.unwrap();
+}
