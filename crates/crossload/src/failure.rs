@@ -187,6 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn what_one_server_says_of_another_is_not_mended_with_our_options() {
+        let untrusted = Error::new(ErrorCode::PeerTlsFailed, Side::Source, Phase::Tls);
+        let ours = Failure::from(untrusted.clone()).message(Reader::User);
+        let theirs = Failure::from(untrusted.with_reporter(Some(Side::Destination))).message(Reader::User);
+        assert!(ours.contains("--cacert"), "{ours}");
+        assert!(
+            !theirs.contains("--cacert") && theirs.contains("The destination said so"),
+            "{theirs}"
+        );
+    }
+
+    #[test]
     fn each_reader_gets_advice_for_their_own_program() {
         let unusable = Failure::from(Error::new(ErrorCode::CertificateUnusable, Side::Active, Phase::Tls));
         let (user, administrator) = (unusable.message(Reader::User), unusable.message(Reader::Administrator));

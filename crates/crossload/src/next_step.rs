@@ -57,6 +57,9 @@ pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
 /// A server that has no cache in front of a file.
 pub(crate) const NO_CACHE: &str = "the server has no cache in front of this file";
 
+/// A protocol without an operation.
+const NO_REQUEST: &str = "its protocol knows no such request";
+
 /// What servers and protocols do not support, apart from copies, and what helps.
 const REQUESTS: [(&str, &str); 6] = [
     (
@@ -80,7 +83,7 @@ const REQUESTS: [(&str, &str); 6] = [
         "Remove buckets with the storage's own tool; objects with crossload rm -r.",
     ),
     (
-        "its protocol knows no such request",
+        NO_REQUEST,
         "Use a root:// or roots:// URL of the file, if the server has one.",
     ),
 ];
@@ -95,10 +98,20 @@ pub(crate) const NO_REMOTE: &str = "no remote has the name";
 /// The key of a remote that names the file of its secret key, where the file is at fault.
 pub(crate) const SECRET_KEY_FILE: &str = "secret_key_file";
 
+/// A server could not set up TLS with the other one of a copy that it makes.
+fn between_servers(error: &Error) -> Option<String> {
+    let reporter = error.reporter()?.name();
+    Some(format!(
+        "The {reporter} said so of its own connection, and no option of this program changes that: ask its \
+         administrators which authorities it trusts. --copy-mode streamed copies through this machine."
+    ))
+}
+
 /// The next step after this failure, if the code's own sentence is not the best.
 pub(crate) fn of(error: &Error) -> Option<String> {
     let detail = error.detail().unwrap_or_default();
     match error.code() {
+        ErrorCode::PeerTlsFailed | ErrorCode::PeerUntrusted if error.reporter().is_some() => between_servers(error),
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if is_about_s3(error) => Some(check_keys(error)),
         ErrorCode::PeerDenied | ErrorCode::PeerForbidden if misses_delegation(error) => Some(delegate(error)),
         ErrorCode::PeerForbidden if detail == remote::PATH_NOT_EXPORTED => {
@@ -119,10 +132,14 @@ pub(crate) fn of(error: &Error) -> Option<String> {
         }
         ErrorCode::PeerMisbehaved if detail == remote::ANSWERS_IN_HTTP => in_http(error),
         ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved if is_login(error) => Some(OTHER_PROTOCOL.to_owned()),
+        ErrorCode::PeerMisbehaved if !["not HTTP", "a malformed"].iter().any(|no| detail.starts_with(no)) => None,
         ErrorCode::PeerClosed | ErrorCode::PeerMisbehaved => over_tls(error),
         ErrorCode::PeerFailed if error.peer_words().is_some_and(wants_tls) => over_tls(error),
         ErrorCode::PeerFailed => after_status(error),
         ErrorCode::PeerStalled if error.phase() == Phase::Authenticate => Some(OTHER_PROTOCOL.to_owned()),
+        ErrorCode::PeerUnsupported if is_about_s3(error) && detail.starts_with(NO_REQUEST) => {
+            Some("Use the storage's own tool: S3 has no such operation.".to_owned())
+        }
         ErrorCode::PeerUnsupported => {
             let known = REQUESTS.iter().find(|(words, _)| detail.starts_with(words));
             let known = known.map(|(_, advice)| (*advice).to_owned());

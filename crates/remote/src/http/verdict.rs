@@ -42,8 +42,10 @@ pub(crate) fn refusal(file: &Resource, code: ErrorCode, status: u16, words: &str
 }
 
 /// How different servers phrase the same failures, in lower case. The first match counts.
-const PHRASES: [(&str, ErrorCode); 25] = [
+const PHRASES: [(&str, ErrorCode); 27] = [
     (ADDRESS_REFUSED_WORDS, ErrorCode::PeerAddressRefused),
+    // XRootD 6.2.
+    ("local/private addresses", ErrorCode::PeerAddressRefused),
     ("checksum mismatch", ErrorCode::ChecksumMismatch),
     ("checksums do not match", ErrorCode::ChecksumMismatch),
     ("checksum do not match", ErrorCode::ChecksumMismatch),
@@ -67,6 +69,8 @@ const PHRASES: [(&str, ErrorCode); 25] = [
     ("no bytes have been received", ErrorCode::PeerStalled),
     ("timed out", ErrorCode::PeerStalled),
     ("ssl certificate", ErrorCode::PeerTlsFailed),
+    // libcurl.
+    ("ssl peer certificate", ErrorCode::PeerTlsFailed),
     ("certificate verify failed", ErrorCode::PeerTlsFailed),
 ];
 
@@ -100,7 +104,18 @@ pub(crate) fn code_of_words(words: &str) -> ErrorCode {
             .find(|(phrase, _)| words.contains(phrase))
             .map(|(_, code)| *code)
     };
-    by_status.or_else(by_phrase).unwrap_or(ErrorCode::PeerFailed)
+    let by_our_words = || {
+        let is_said = |code: &&ErrorCode| words.contains(&code.meaning().to_ascii_lowercase());
+        let of_peers = ErrorCode::ALL.iter().filter(|code| code.name().starts_with("peer_"));
+        of_peers
+            .filter(is_said)
+            .max_by_key(|code| code.meaning().len())
+            .copied()
+    };
+    by_status
+        .or_else(by_our_words)
+        .or_else(by_phrase)
+        .unwrap_or(ErrorCode::PeerFailed)
 }
 
 /// The side at which a copy failed. Our servers name it in their first word. Others speak of the
@@ -120,6 +135,8 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
         "rejected head",
         "source returned",
         "resolve host",
+        "ssl peer certificate",
+        "local/private addresses",
         // libcurl, when it has received less than was announced.
         "transferred a partial",
     ];
@@ -245,6 +262,22 @@ mod tests {
             ),
             ("Couldn't resolve host name", ErrorCode::PeerUnresolved, Side::Source),
             ("Transferred a partial file", ErrorCode::PeerFailed, Side::Source),
+            (
+                "source tls: Cannot set up a TLS connection to the peer (the certificate's issuer is not trusted here), \
+                 https://a/f",
+                ErrorCode::PeerTlsFailed,
+                Side::Source,
+            ),
+            (
+                "SSL peer certificate or SSH remote key was not OK",
+                ErrorCode::PeerTlsFailed,
+                Side::Source,
+            ),
+            (
+                "connection to local/private addresses is forbidden",
+                ErrorCode::PeerAddressRefused,
+                Side::Source,
+            ),
             ("something else", ErrorCode::PeerFailed, Side::Destination),
         ];
         for (words, code, side) in cases {

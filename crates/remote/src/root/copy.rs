@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use http_wire::CopyProgress;
 use types::limits::TPC_STREAMS_MAX;
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, decode_percent};
+use types::{
+    Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Scheme, Secret, Side, decode_percent,
+};
 use xroot_wire::request::SyncFile;
 use xroot_wire::response::{OpenReply, StatText};
 use xroot_wire::{CgiBuilder, FileHandle, OpenOptions, Request, StreamId, pack_source_cgi};
@@ -390,6 +392,18 @@ fn unsupported(error: Error) -> Error {
     }
 }
 
+/// Gives what a server says of its TLS connection to the source (XrdCl: `[FATAL] TLS error`) its
+/// own code.
+fn about_source(error: Error) -> Error {
+    let words = error.peer_words().unwrap_or_default();
+    match words.contains("TLS error") {
+        true => Error::new(ErrorCode::PeerTlsFailed, Side::Source, error.phase())
+            .with_peer(error.peer_status(), words)
+            .with_reporter(Some(error.side())),
+        false => error,
+    }
+}
+
 /// A copy that a server makes. Dropping it closes the connections, and both servers end the copy.
 pub(crate) struct Copying {
     client: Client,
@@ -519,7 +533,7 @@ impl Copying {
             Event::Reply(_, Reply::Done(_)) => Ok(None),
             Event::Reply(_, Reply::Refused(refusal)) => {
                 let error = refused(&self.file, &refusal, session.is_encrypted());
-                Err(error.in_phase(Phase::Transfer))
+                Err(about_source(error.in_phase(Phase::Transfer)))
             }
             _ => Err(session.misbehaved("this is no answer to a sync")),
         }
@@ -585,5 +599,9 @@ mod tests {
             (ErrorCode::PeerUnsupported, Some(PeerStatus::Xrootd(3005)))
         );
         assert_eq!(unsupported(error("no")).code(), ErrorCode::PeerFailed);
+        let said = about_source(error("[FATAL] TLS error: resource temporarily unavailable"));
+        assert_eq!((said.code(), said.side()), (ErrorCode::PeerTlsFailed, Side::Source));
+        assert!(said.reporter().is_some() && said.reporter() != Some(Side::Source));
+        assert_eq!(about_source(error("no")).code(), ErrorCode::PeerFailed);
     }
 }
