@@ -111,7 +111,7 @@ section! {
         path: Option<LogicalPath> = Some(None) => LIVE;
         /// The experiment: its name in the registry of SciTags, or its number (1 to 1023).
         experiment: Experiment = None => LIVE;
-        /// The number of the activity (0 to 63), as the registry has it for the experiment.
+        /// The number of the activity (1 to 63), as the registry has it for the experiment.
         activity: u32 = Some(1) => LIVE;
     }
 }
@@ -142,10 +142,8 @@ impl SciTags {
 
 /// Mistakes in the rules about flows.
 pub(crate) fn flow_faults(rules: &[FlowRule]) -> Vec<Conflict> {
-    let wrong = rules.iter().enumerate().filter(|(_, rule)| {
-        let is_marking = rule.experiment.0 > 1 || rule.activity > 0;
-        rule.activity > ACTIVITY_MAX || !is_marking
-    });
+    let is_wrong = |rule: &FlowRule| !(1..=ACTIVITY_MAX).contains(&rule.activity);
+    let wrong = rules.iter().enumerate().filter(|(_, rule)| is_wrong(rule));
     let conflicts = wrong.map(|(index, rule)| Conflict {
         section: FlowRule::SECTION.name,
         index,

@@ -181,6 +181,12 @@ fn connections_with_payload_are_told_with_the_right_ends() {
     };
     assert_eq!((read.source_port, read.application.as_str()), (port, "xroot"));
 
+    let again = lab.fresh("fetched");
+    let source = server.root_url("/data/source");
+    let ours = ["--scitag", "452", &source, again.to_str().expect("a path")];
+    lab.run_client("copy", &ours).succeeded();
+    assert_eq!(receiver.ended(7, 4, all)[0].source_port, port);
+
     copies(&lab, &server, &receiver);
     // The module has read all of them: each begin and end with the same ends.
     let flows = receiver.flows();

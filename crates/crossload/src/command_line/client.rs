@@ -421,11 +421,11 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) nbstreams: Option<u32>,
-    /// Flow label for network accounting (SciTags)
+    /// Flow label for network accounting (SciTags), 65 to 65535
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..),
+        value_parser = clap::value_parser!(u16).range(65..),
         help_heading = "Transfer"
     )]
     pub(crate) scitag: Option<u16>,

@@ -27,6 +27,9 @@ pub(super) fn pair<'a>(key: &'a str, value: &'a str) -> Pair<'a> {
     Pair { key, value }
 }
 
+/// The key of the flow label (SciTags, `XrdCl` and `XrdXrootd`).
+const FLOW_TAG: &str = "scitag.flow";
+
 /// The route of a request.
 #[derive(Clone)]
 pub(super) struct Route {
@@ -65,8 +68,8 @@ impl Route {
         self.redirects > 0
     }
 
-    /// The path with its CGI: that of a redirection, that of the URL, `own`, the token (never in
-    /// clear text), and the servers that failed.
+    /// The path with its CGI: that of a redirection, that of the URL, `own`, the flow label, the
+    /// token (never in clear text), and the servers that failed.
     ///
     /// # Errors
     /// `path_refused` for a path that this protocol cannot express.
@@ -91,6 +94,10 @@ impl Route {
         }
         if let Some(limit) = &self.at.access.link_limit {
             cgi = cgi.link_limit(limit);
+        }
+        let is_given = known.flow_tag().is_some() || asked.flow_tag().is_some();
+        if let Some(tag) = self.at.access.scitag.filter(|_| !is_given) {
+            cgi = cgi.pair(FLOW_TAG, &tag.to_string());
         }
         let has_token = known.token().is_some() || asked.token().is_some();
         if let Some(token) = self.at.access.bearer.as_ref().filter(|_| is_encrypted && !has_token) {
@@ -243,6 +250,23 @@ mod tests {
 
     use super::*;
     use crate::resource::Access;
+
+    #[test]
+    fn the_flow_label_goes_along_unless_the_url_has_one() {
+        let target = |url: &str| {
+            let file = Resource {
+                location: Location::parse(url).unwrap(),
+                access: Access {
+                    scitag: Some(66),
+                    ..Access::default()
+                },
+                side: Side::Source,
+            };
+            Route::new(&file).target(&[], true).unwrap().expose().to_owned()
+        };
+        assert_eq!(target("root://a//f"), "/f?scitag.flow=66");
+        assert_eq!(target("root://a//f?scitag.flow=132"), "/f?scitag.flow=132");
+    }
 
     #[test]
     fn a_credential_that_stays_at_its_origin_follows_no_redirection() {
