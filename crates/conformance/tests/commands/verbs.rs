@@ -284,6 +284,7 @@ fn sum_prints_many_and_compares_a_list() {
         check("nothing\n").failed_with(22);
         ground.run("sum", &[&none]).failed_with(2);
         ground.run("sum", &[first, &none]).failed_with(1);
+        ground.run("sum", &[&ground.url]).failed_with(21);
     });
 }
 

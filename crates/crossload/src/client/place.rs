@@ -46,6 +46,10 @@ impl Place {
     }
 
     fn read(text: &str, resolve: impl Fn(&Path) -> PathBuf) -> Result<Self> {
+        if text.is_empty() {
+            let error = Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open);
+            return Err(error.with_detail("an empty argument names no file"));
+        }
         let location = Location::parse(text)?;
         match location.scheme() {
             Scheme::Stdio => Ok(Self::Stdio),
@@ -61,8 +65,16 @@ impl Place {
     pub(crate) fn child(&self, name: &str) -> Result<Self> {
         Ok(match self {
             // Names come from other servers' listings and must not lead outside of the directory.
-            Self::Remote(location) => Self::Remote(LogicalPath::root().join(name).map(|_| location.child(name))?),
-            Self::Local(path) => Self::Local(path.join(name)?),
+            Self::Remote(location) => {
+                let child = location.child(name);
+                let joined = LogicalPath::root().join(name);
+                joined.map_err(|error| error.with_subject(&child))?;
+                Self::Remote(child)
+            }
+            Self::Local(path) => {
+                let joined = path.join(name);
+                Self::Local(joined.map_err(|error| error.with_subject(format!("{path}/{name}")))?)
+            }
             Self::Stdio => Self::Stdio,
         })
     }

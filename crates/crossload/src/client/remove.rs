@@ -23,25 +23,47 @@ pub(crate) async fn run(session: &ClientContext, options: &RemoveOptions) -> std
         count += 1;
         let removed = match session.name(&text).await {
             Ok(place) => remove_argument(session, options, place, &text).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
-        let Err(error) = removed else { continue };
+        let Err(Refused { error, is_printed }) = removed else {
+            continue;
+        };
         say(options, &text, if is_missing(&error) { "MISSING" } else { "FAILED" });
         if is_missing(&error) && options.force {
             continue;
         }
         let failure = failure_of(options, error);
-        if options.places.is_one() {
-            return Err(failure);
+        match (options.places.is_one(), is_printed) {
+            (true, true) => return Ok(failure.exit_code),
+            (true, false) => return Err(failure),
+            (false, _) => {}
         }
         failures += 1;
         code = codes.of_several(failure.exit_code);
-        complain("rm", failure);
+        if !is_printed {
+            complain("rm", failure);
+        }
     }
     if failures > 0 {
         output::conclude(&format!("{failures} of {count} could not be removed"));
     }
     Ok(code)
+}
+
+/// Why an argument, or a part of it, is still there.
+struct Refused {
+    error: Error,
+    /// It is about something below the argument, and was printed with its name.
+    is_printed: bool,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            is_printed: false,
+        }
+    }
 }
 
 /// The failure of an argument. A directory that is not empty after all of it was removed has
@@ -76,10 +98,16 @@ fn say(options: &RemoveOptions, name: &str, outcome: &str) {
 pub(super) async fn remove_tree(session: &ClientContext, place: Place, text: &str) -> Result<()> {
     let mut options = RemoveOptions::default();
     (options.recursive, options.quiet) = (true, true);
-    remove_argument(session, &options, place, text).await
+    let removed = remove_argument(session, &options, place, text).await;
+    removed.map_err(|refused| refused.error)
 }
 
-async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place: Place, text: &str) -> Result<()> {
+async fn remove_argument(
+    session: &ClientContext,
+    options: &RemoveOptions,
+    place: Place,
+    text: &str,
+) -> std::result::Result<(), Refused> {
     refuse_whole(&place, text)?;
     let info = match session.stat(&place, place.side()).await {
         // A dangling symbolic link looks missing, but its name can be removed.
@@ -87,10 +115,14 @@ async fn remove_argument(session: &ClientContext, options: &RemoveOptions, place
         found => found?,
     };
     if options.rmdir && !info.is_directory {
-        return Err(Error::new(ErrorCode::NotDirectory, Side::Client, Phase::Open).with_subject(text));
+        return Err(Error::new(ErrorCode::NotDirectory, Side::Client, Phase::Open)
+            .with_subject(text)
+            .into());
     }
     if info.is_directory && !options.recursive && !options.rmdir {
-        return Err(Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open).with_subject(text));
+        return Err(Error::new(ErrorCode::IsDirectory, Side::Client, Phase::Open)
+            .with_subject(text)
+            .into());
     }
     let mut removal = Removal {
         session,
@@ -129,7 +161,7 @@ struct Removal<'a> {
     /// They keep the directory.
     unlisted: Vec<Option<String>>,
     /// The first failure. That of the argument itself is printed by the caller.
-    failure: Option<Error>,
+    failure: Option<Refused>,
 }
 
 impl Removal<'_> {
@@ -141,7 +173,7 @@ impl Removal<'_> {
             match step {
                 Step::Entry(found) if found.info.unfit == Some(Unfit::Name) => {
                     walk.skip();
-                    self.tell_name(&found, Error::new(ErrorCode::PathRefused, side, Phase::Open));
+                    self.tell_name(&found);
                 }
                 Step::Entry(found) => {
                     if !self.entry(&found).await {
@@ -162,14 +194,15 @@ impl Removal<'_> {
                     let error = Error::new(ErrorCode::NotEmpty, side, Phase::Open).with_subject(&found.place);
                     self.tell(&found, &error.with_detail("a loop, or too deep"));
                 }
-                Step::Unnamed(found, error) => self.tell_name(&found, error),
+                Step::Unnamed(found, error) => self.tell(&found, &error),
                 Step::Failed(found, error) => self.tell(&found, &error),
             }
         }
     }
 
     /// A name that is not its own: no path leads to it.
-    fn tell_name(&mut self, found: &Found, error: Error) {
+    fn tell_name(&mut self, found: &Found) {
+        let error = Error::new(ErrorCode::PathRefused, found.place.side(), Phase::Open);
         let shown = self.shown(found);
         self.tell(found, &error.with_detail(Unfit::Name.words()).with_subject(shown));
     }
@@ -225,7 +258,10 @@ impl Removal<'_> {
         if found.depth > 0 && is_new {
             output::complain(&format!("crossload rm error: {}", describe(error)));
         }
-        self.failure.get_or_insert_with(|| error.clone());
+        self.failure.get_or_insert_with(|| Refused {
+            error: error.clone(),
+            is_printed: found.depth > 0,
+        });
     }
 
     fn shown(&self, found: &Found) -> String {

@@ -350,8 +350,8 @@ impl ClientContext {
 
     /// After a refusal, prints which credential was sent. It is often not the intended one.
     pub(crate) fn explain_denial(&self, code: ErrorCode) {
-        // No credential helps a name that is refused.
-        if code.denies_access() && code != ErrorCode::PathRefused {
+        // No credential helps a name that is refused, or a file of this machine.
+        if code.denies_access() && code != ErrorCode::PathRefused && self.last_asked().is_some() {
             self.tell_what_was_shown();
         }
     }

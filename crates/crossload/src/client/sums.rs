@@ -62,6 +62,23 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
 async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
     let place = session.place(text).await?;
     let found = session.sum(&place, algorithm, place.side()).await;
+    let is_unsaid = |error: &Error| {
+        let codes = [
+            ErrorCode::ChecksumUnavailable,
+            ErrorCode::PeerUnsupported,
+            ErrorCode::PeerFailed,
+        ];
+        codes.contains(&error.code())
+    };
+    // Some servers say that they have none.
+    if found.as_ref().is_err_and(is_unsaid)
+        && session
+            .stat(&place, place.side())
+            .await
+            .is_ok_and(|info| info.is_directory)
+    {
+        return Err(Error::new(ErrorCode::IsDirectory, place.side(), Phase::Checksum).with_subject(&place));
+    }
     found.map_err(|error| match error.code() {
         // Nothing is verified here, which is what the code speaks of.
         ErrorCode::ChecksumUnavailable if error.peer_status().is_none() => {

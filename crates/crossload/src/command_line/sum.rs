@@ -33,8 +33,9 @@ pub(crate) struct SumOptions {
 }
 
 /// Algorithms that other programs have.
-const OTHER_ALGORITHMS: [&str; 9] = [
-    "sha1", "sha-1", "sha224", "sha384", "sha512", "sha-512", "crc32", "zcrc32", "crc64",
+const OTHER_ALGORITHMS: &[&str] = &[
+    "sha1", "sha-1", "sha224", "sha384", "sha512", "sha-512", "sha3", "sha3-256", "sha3-512", "blake2b", "blake3",
+    "crc32", "zcrc32", "crc64",
 ];
 
 impl SumOptions {

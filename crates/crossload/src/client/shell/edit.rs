@@ -10,6 +10,7 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use storage::local::Unfit;
 use tokio::runtime::Handle;
 
 use super::line::{local_url, verbs};
@@ -228,7 +229,9 @@ fn commands(known: &[&str], word: &str) -> Vec<Pair> {
 fn candidates(listed: &[Info], directory: &str, prefix: &str, only_directories: bool) -> Vec<Pair> {
     let fits = |info: &&Info| {
         let is_shown = !info.name.starts_with('.') || prefix.starts_with('.');
-        let is_typed = output::name(&info.name) == info.name;
+        // The name of an entry that the server does not list is what it says of that.
+        let is_named = !matches!(info.unfit, Some(Unfit::Unlisted | Unfit::Name)) && !info.name.is_empty();
+        let is_typed = is_named && output::name(&info.name) == info.name;
         info.name.starts_with(prefix) && is_shown && is_typed && (info.is_directory || !only_directories)
     };
     let pair = |info: &Info| {
@@ -273,6 +276,11 @@ mod tests {
             entry("a", false),
             entry("-x", false),
             entry("evil\u{1b}[2J", false),
+            entry("", true),
+            Info {
+                unfit: Some(Unfit::Unlisted),
+                ..entry("but two", false)
+            },
         ];
         let offered = |directory: &str, prefix: &str, only| {
             let pairs = candidates(&listed, directory, prefix, only);

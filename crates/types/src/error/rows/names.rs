@@ -345,7 +345,7 @@ pub(super) const ROWS: &[Row] = &[
         retry: Retry::No,
         another_way: AnotherWay::No,
         meaning: "CHECKSUM MISMATCH: the data are not what was declared",
-        for_client: "Find out which side is wrong before you copy again; nothing was stored.",
+        for_client: "Find out which side is wrong before you copy again.",
         client_options: "",
         for_administrator: "Check the memory, disks and network of this host if it happens again.",
     },
