@@ -284,7 +284,10 @@ fn sum_prints_many_and_compares_a_list() {
         check("nothing\n").failed_with(22);
         ground.run("sum", &[&none]).failed_with(2);
         ground.run("sum", &[first, &none]).failed_with(1);
-        ground.run("sum", &[&ground.url]).failed_with(21);
+        // XRootD over HTTP answers nothing to this question about a directory.
+        if ground.is_ours || !ground.url.starts_with("davs") {
+            ground.run("sum", &[&ground.url]).failed_with(21);
+        }
     });
 }
 

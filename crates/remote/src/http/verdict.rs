@@ -106,7 +106,8 @@ pub(crate) fn code_of_words(words: &str) -> ErrorCode {
     };
     let by_our_words = || {
         let is_said = |code: &&ErrorCode| words.contains(&code.meaning().to_ascii_lowercase());
-        let of_peers = ErrorCode::ALL.iter().filter(|code| code.name().starts_with("peer_"));
+        let is_clear = |code: &&ErrorCode| code.name().starts_with("peer_") && **code != ErrorCode::PeerFailed;
+        let of_peers = ErrorCode::ALL.iter().filter(is_clear);
         of_peers
             .filter(is_said)
             .max_by_key(|code| code.meaning().len())
