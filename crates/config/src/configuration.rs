@@ -16,10 +16,11 @@ use crate::parse::{Faults, Mistake, parse};
 use crate::queue::Queue;
 use crate::redirector::{ClusterNode, Redirector, Site};
 use crate::section::{Conflict, DeTable, Fault, Values as _, tables};
+use crate::storage_report::StorageReport;
 use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
 use crate::values::UpstreamIdentity;
-use crate::values::{AuthenticationMethod, ClearText, XrootTls};
+use crate::values::{AuthenticationMethod, ClearText, LogFormat, XrootTls};
 use crate::x509::X509;
 use crate::{export_cache, forwarding, remote_hosts, rules, sections};
 
@@ -49,6 +50,7 @@ sections! {
         monitoring: Monitoring;
         scitags: SciTags;
         flows: Vec<FlowRule>;
+        storage_report: StorageReport;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
         sites: Vec<Site>;
@@ -97,6 +99,12 @@ impl Configuration {
         ]
     }
 
+    fn log_fault(&self) -> Option<String> {
+        let is_journal = self.log.format == LogFormat::Journald;
+        let says = "format: the journal has files of its own; remove file";
+        (is_journal && self.log.file.is_some()).then(|| says.to_owned())
+    }
+
     /// Mistakes that involve several keys of a section, or several sections.
     fn conflicts(&self) -> Vec<Conflict> {
         let mut found: Vec<Conflict> = Vec::new();
@@ -113,6 +121,8 @@ impl Configuration {
         found.extend(Conflict::of::<Monitoring>(self.monitoring.faults()));
         found.extend(Conflict::of::<SciTags>(self.scitags.faults()));
         found.extend(flow_faults(&self.flows));
+        found.extend(Conflict::of::<Log>(self.log_fault()));
+        found.extend(Conflict::of::<StorageReport>(self.storage_report.faults()));
         found.extend(Conflict::of::<Cluster>(self.cluster.faults()));
         found.extend(Conflict::of::<Bus>(self.bus.faults(!self.exports.is_empty())));
         found.extend(Conflict::of::<X509>(self.x509.faults()));

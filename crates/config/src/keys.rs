@@ -13,7 +13,9 @@ use types::{ChecksumAlgorithm, LogicalPath, limits};
 use crate::rules::{AllowedRights, DeniedRights, RuleSubjects};
 use crate::section;
 use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
-use crate::values::{AuthenticationMethod, Bytes, ClearText, Niceness, UpstreamIdentity, Verification, XrootTls};
+use crate::values::{
+    AuthenticationMethod, Bytes, ClearText, LogFormat, Niceness, UpstreamIdentity, Verification, XrootTls,
+};
 
 section! {
     /// Settings of the server as a whole.
@@ -335,6 +337,9 @@ section! {
     "log" false Log {
         /// File to append to, reopened on SIGHUP. Standard error when not set.
         file: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Private, "the log");
+        /// How lines are written: `"json"`, `"text"` for people, or `"journald"`, which gives
+        /// systemd's journal a field for each of ours. `"auto"`: text on a terminal, else JSON.
+        format: LogFormat = Some(LogFormat::Auto) => RESTART;
         /// Log each request. Transfers and events of the server are always logged.
         requests: bool = Some(true) => LIVE;
         /// Log the names of people: subjects of certificates and tokens. Otherwise each name is

@@ -28,6 +28,7 @@ mod remotes;
 mod rules;
 mod s3_export;
 pub mod section;
+mod storage_report;
 mod storage_role;
 mod suggest;
 #[cfg(test)]
@@ -57,11 +58,12 @@ pub use redirector::{ClusterNode, NodePlaces, Redirector, Site};
 pub use remotes::{ClientConfiguration, Remote};
 pub use rules::{AllowedRights, DeniedRights, RuleSubjects};
 pub use section::{KeyPath, NamedFile, Purpose, Sections};
+pub use storage_report::StorageReport;
 pub use storage_role::{CopyRole, QueueStorage};
 pub use tokens::{Counts, Issuer, Tokens};
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{
-    AuthenticationMethod, Bytes, ClearText, ClientCertificates, Niceness, ShareCount, UpstreamIdentity, Verification,
-    XrootTls, parse_duration, parse_size,
+    AuthenticationMethod, Bytes, ClearText, ClientCertificates, LogFormat, Niceness, ShareCount, UpstreamIdentity,
+    Verification, XrootTls, parse_duration, parse_size,
 };
 pub use x509::X509;

@@ -169,7 +169,7 @@ fn bad_values_are_refused_with_line_and_reason() {
 }
 
 /// Mistakes of every kind, the key of each, and its line.
-const MISTAKES: [(&str, &str, usize); 69] = [
+const MISTAKES: [(&str, &str, usize); 70] = [
     ("[server]\n\nlisten = []\n", "server.listen", 3),
     ("[server]\ngrace_time = \"1s\"\nkey = \"k\"\n", "server.key", 3),
     (
@@ -205,6 +205,7 @@ const MISTAKES: [(&str, &str, usize); 69] = [
         3,
     ),
     ("[queue]\nretries = 1\nlease = \"1s\"\n", "queue.lease", 3),
+    ("[log]\nfile = \"l\"\nformat = \"journald\"\n", "log.format", 3),
     (
         "[messages]\npersistent = true\nlisten = [\"127.0.0.1:1\"]\n",
         "messages.listen",

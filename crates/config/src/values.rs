@@ -77,6 +77,19 @@ pub enum Verification {
     Never,
 }
 
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, else JSON.
+    Auto,
+    /// An object of JSON per line.
+    Json,
+    /// For people.
+    Text,
+    /// Entries of systemd's journal.
+    Journald,
+}
+
 /// What shares of a queue are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareCount {
@@ -453,6 +466,9 @@ words!(AuthenticationMethod, "\"token\" (or \"ztn\"), \"gsi\", \"unix\", \"host\
 words!(Drain, "\"active\", \"no_writes\", \"no_reads\"",
     "active" => Drain::Active, "no_writes" => Drain::NoWrites, "no_reads" => Drain::NoReads);
 words!(ShareCount, "\"slots\", \"bytes\"", "slots" => ShareCount::Slots, "bytes" => ShareCount::Bytes);
+words!(LogFormat, "\"auto\", \"json\", \"text\", \"journald\"",
+    "auto" => LogFormat::Auto, "json" => LogFormat::Json, "text" => LogFormat::Text,
+    "journald" => LogFormat::Journald);
 words!(Verification, "\"required\", \"when-available\", \"never\"",
     "required" => Verification::Required, "when-available" => Verification::WhenAvailable, "never" => Verification::Never);
 

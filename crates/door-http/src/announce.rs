@@ -7,6 +7,8 @@
 //! `{"forget": "…"}` says that names were left out, or that a whole tree has other names, so that
 //! the redirector must forget all that it knows about this node.
 //!
+//! The report about space, which is at a path of the configuration, is answered here too.
+//!
 //! `POST` with `{"drain": "no_writes"}` orders what the node is used for.
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side};
 use crate::exchange::FileExchange;
 use crate::limits::{NODE_LINE_NAMES_MAX, NODE_LISTENERS_MAX, NODE_ORDER_BYTES_MAX, NODE_STATUS_PERIOD};
 use crate::node::Node;
+use crate::space_report::SpaceReport;
 
 /// What a redirector tells everybody.
 const REDIRECTOR: &str = "{\"role\":\"redirector\"}";
@@ -67,6 +70,15 @@ pub(crate) async fn order(exchange: &mut FileExchange<'_, '_>, head: &RequestHea
     let orderer = orderer.unwrap_or_else(|| exchange.http.peer.ip().to_canonical().to_string());
     node.order(drain, &orderer).await?;
     answer(exchange, node.as_ref()).await
+}
+
+/// Answers a GET or HEAD of the report about space.
+pub(crate) async fn space(exchange: &mut FileExchange<'_, '_>, report: &dyn SpaceReport) -> Result<()> {
+    exchange.http.note_credential();
+    if !report.may_read(exchange.requester()) {
+        return Err(refused(exchange, "storage_report.readers"));
+    }
+    whole(exchange, &report.document().await).await
 }
 
 fn node(exchange: &FileExchange<'_, '_>) -> Result<Arc<dyn Node>> {

@@ -48,6 +48,11 @@ impl Service for Shared {
 }
 
 async fn dispatch(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Result<()> {
+    let report = exchange.door.settings.space_report.as_ref();
+    let is_read = matches!(head.method, Method::Get | Method::Head);
+    if let Some(report) = report.filter(|report| is_read && report.is_at(&exchange.http.path)) {
+        return Box::pin(announce::space(exchange, report.as_ref())).await;
+    }
     let has_delegation = exchange.door.settings.delegations.is_some();
     // Large and rare futures are boxed: the room for the largest would be moved for each request.
     match Route::of(&head.method, &exchange.http.path, has_delegation) {

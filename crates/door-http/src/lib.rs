@@ -6,11 +6,11 @@
 //! table has its status and words.
 //!
 //! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`, `hand_over`
-//! (capabilities), `node` (of a cluster), `settings`, `shared`, and `route`: everything that this
-//! door can be asked, as one table. *One request*: `exchange`, and on it `access` (rights),
-//! `authority` (which hosts are us), `state` (locks), `redirect` (hand-over), `missing` (files for
-//! which a redirector sent its client in vain), `refuse` (errors). *Verbs and services*: one file
-//! each. On top, `dispatch` calls them, and [`Door`] serves connections.
+//! (capabilities), `node` (of a cluster), `space_report`, `settings`, `shared`, and `route`:
+//! everything that this door can be asked, as one table. *One request*: `exchange`, and on it
+//! `access` (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over),
+//! `missing` (files for which a redirector sent its client in vain), `refuse` (errors). *Verbs and
+//! services*: one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -50,6 +50,7 @@ mod rename;
 mod route;
 mod settings;
 mod shared;
+mod space_report;
 mod state;
 mod tpc;
 mod why;
@@ -57,3 +58,4 @@ mod why;
 pub use door::Door;
 pub use node::{Node, OrderFuture};
 pub use settings::{Limits, MacaroonSettings, Settings};
+pub use space_report::{DocumentFuture, SpaceReport};

@@ -12,6 +12,7 @@ use transfer::Site;
 use types::limits::{CHECKSUM_WAIT, MARKER_PERIOD};
 
 use crate::node::Node;
+use crate::space_report::SpaceReport;
 
 /// What a door needs.
 #[derive(Clone)]
@@ -29,6 +30,8 @@ pub struct Settings {
     pub macaroons: Option<MacaroonSettings>,
     /// The node of a cluster that this server is; `None`: it says nothing about one.
     pub node: Option<Arc<dyn Node>>,
+    /// The report about space; `None`: there is none.
+    pub space_report: Option<Arc<dyn SpaceReport>>,
     /// Limits of this protocol.
     pub limits: Limits,
     /// Every `host:port` by which clients know this server, in addition to the one they ask: a copy

@@ -12,6 +12,7 @@ mod operations;
 mod s3_export;
 mod scitags;
 mod secrets;
+mod space_report;
 mod upstream;
 mod upstream_identity;
 mod watched;

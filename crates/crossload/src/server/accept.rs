@@ -188,7 +188,7 @@ mod tests {
             directory.display()
         );
         let configuration = Configuration::parse(&text, directory, "test").unwrap();
-        let log = Log::open(Some(directory.join("log"))).unwrap();
+        let log = Log::to_file(&directory.join("log"));
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
         let assembly = Assembly::new(&configuration, Vec::new(), &log, observer.clone()).unwrap();
         let doors = assembly.doors(&configuration);

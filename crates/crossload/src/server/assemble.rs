@@ -28,6 +28,7 @@ use super::log::Log;
 use super::node::{NodeGround, NodeState};
 use super::other_side::{Delegated, HandedOver};
 use super::shares::{Logged, Shares};
+use super::space_report::{ReportGround, SpaceReports};
 use super::subsystem::{Ground, Subsystem};
 use super::trust_files::{TrustFiles, trust};
 use crate::descriptors;
@@ -50,6 +51,8 @@ pub(crate) struct Assembly {
     logged: Logged,
     /// This server as a node of a cluster.
     pub(crate) node: NodeState,
+    /// The report about space.
+    pub(crate) space_report: SpaceReports,
     /// The membership in an XRootD cluster.
     pub(crate) cms: CmsLeaf,
     /// The membership on a message bus.
@@ -115,6 +118,11 @@ impl Assembly {
             exports: exported.exports.clone(),
             node: node.clone(),
         };
+        let report_ground = ReportGround {
+            ground: ground.clone(),
+            exports: exported.exports.clone(),
+            node: node.clone(),
+        };
         Ok(Self {
             bus: Subsystem::build(&member_ground, configuration)?,
             cms: Subsystem::build(&cms_ground, configuration)?,
@@ -125,6 +133,7 @@ impl Assembly {
             delegated,
             shares: Subsystem::build(ground, configuration)?,
             logged: Subsystem::build(ground, configuration)?,
+            space_report: Subsystem::build(&report_ground, configuration)?,
             exported,
             node,
             activity,
@@ -136,7 +145,7 @@ impl Assembly {
     }
 
     /// The parts, in reload order.
-    pub(crate) fn parts(&self) -> [&dyn Subsystem; 11] {
+    pub(crate) fn parts(&self) -> [&dyn Subsystem; 12] {
         [
             &self.certificate,
             &self.trust_files,
@@ -147,6 +156,7 @@ impl Assembly {
             &self.logged,
             &self.exported,
             &self.node,
+            &self.space_report,
             &self.cms,
             &self.bus,
         ]
@@ -206,6 +216,7 @@ impl Assembly {
             delegations: self.delegated.current.get(),
             pass_token_to: configuration.tpc.pass_token_to.clone(),
             node: Some(self.node.for_door()),
+            space_report: Some(self.space_report.for_door()),
             macaroons: self.identities.macaroons.get(),
             limits: door_http::Limits {
                 head: HeadLimits {
@@ -300,7 +311,7 @@ mod tests {
         std::io::Write::write_all(&mut file.unwrap(), key.serialize_pem().as_bytes()).unwrap();
         let text = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n[[export]]\ndirectory = \"data\"\n";
         let configuration = Configuration::parse(text, site.path(), "test").unwrap();
-        let log = Log::open(Some(path("log"))).unwrap();
+        let log = Log::to_file(&path("log"));
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &configuration.log));
         let assembly = Assembly::new(&configuration, Vec::new(), &log, observer).unwrap();
         assembly.certificate.tell_expiry(&log);
@@ -323,7 +334,7 @@ mod tests {
             let text = format!("[[export]]\ndirectory = \"data\"\n{text}");
             Configuration::parse(&text, site.path(), "test").unwrap()
         };
-        let log = Log::open(Some(site.path().join("log"))).unwrap();
+        let log = Log::to_file(&site.path().join("log"));
         let mut now = parse("");
         let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &now.log));
         let assembly = Assembly::new(&now, Vec::new(), &log, observer).unwrap();

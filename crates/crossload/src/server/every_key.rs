@@ -264,8 +264,13 @@ const CASES: &[Case] = &[
     ("limits.marker_period", "", "", r#""3s""#, ""),
     ("limits.attempts", "", "", "2", ""),
     ("log.file", "", "", r#""log2""#, ""),
+    ("log.format", "", "", r#""text""#, ""),
     ("log.requests", "", "", "false", ""),
     ("log.personal_names", "", "", "false", ""),
+    ("storage_report.path", "", "", r#""/srr""#, ""),
+    ("storage_report.readers", "", "", r#"["anyone"]"#, ""),
+    ("storage_report.name", "", "", r#""se""#, ""),
+    ("storage_report.quality", "", "", r#""testing""#, ""),
     ("monitoring.destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("monitoring.copy_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("monitoring.site", "", "", r#""T9""#, ""),
@@ -473,7 +478,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let (ground, exported) = (&assembly.ground, &assembly.exported);
     let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
     format!(
-        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?} {}",
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?} {} {}",
         shown.map(|identity| identity.chain().to_vec()),
         exported.opened_with(),
         exported.redirected_to(),
@@ -485,6 +490,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
         configuration.server.grace_time,
         assembly.cms.wanted(),
         assembly.node.wanted(),
+        assembly.space_report.wanted(),
     )
 }
 
@@ -540,7 +546,7 @@ fn change(site: &Path, case: &Case) {
     let (name, _, before, after, _) = case;
     let parse = |value: &str| Configuration::parse(&text(case, value), site, name).unwrap();
     let (old, mut fresh) = (parse(before), parse(after));
-    let log = Log::open(Some(site.join("log"))).unwrap();
+    let log = Log::to_file(&site.join("log"));
     let observer = Arc::new(Observer::new(log.clone(), Arc::default(), &old.log));
     let assembly = Assembly::new(&old, Vec::new(), &log, observer).unwrap();
     let (live_before, (door_before, delegations)) = (live(&assembly, &old), door(&assembly, &old));

@@ -1,21 +1,26 @@
-//! The log: one JSON object per line, written by a thread of its own.
+//! The log: one JSON object per line, written by a thread of its own, which can also make text of
+//! the lines or entries of systemd's journal.
 //!
 //! Logging never blocks the caller. If the queue or the disk is full, lines are dropped and
 //! counted, and the count is logged when there is space again.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, IsTerminal as _, Write};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
+use config::LogFormat;
 use serde::Serialize;
 use time::OffsetDateTime;
 use time::macros::format_description;
+
+use super::log_format::{JOURNAL_SOCKET, Journal, text};
 
 /// Queued lines, concatenated in one buffer. A separate allocation per line, freed by another
 /// thread, costs more than formatting the line.
@@ -164,16 +169,26 @@ thread_local! {
 }
 
 impl Log {
-    /// Opens the file, or standard error without one, and starts the writer.
+    /// Opens the file, the journal or standard error, and starts the writer.
     ///
     /// # Errors
-    /// The file cannot be opened.
-    pub(crate) fn open(file: Option<PathBuf>) -> io::Result<Self> {
-        let sink = Sink::open(file)?;
+    /// The file cannot be opened, or there is no journal.
+    pub(crate) fn open(wanted: &config::Log) -> io::Result<Self> {
+        let sink = Sink::open(wanted.file.clone(), wanted.format)?;
         let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
         let log = Self::to(queue.clone());
         execution::start_thread("log", move || write_lines(&queue, sink))?;
         Ok(log)
+    }
+
+    /// A log of a test.
+    #[cfg(test)]
+    pub(crate) fn to_file(file: &Path) -> Self {
+        let wanted = config::Log {
+            file: Some(file.to_owned()),
+            ..config::Configuration::defaults().log
+        };
+        Self::open(&wanted).expect("a file that can be written")
     }
 
     fn to(queue: Arc<Queue>) -> Self {
@@ -260,10 +275,30 @@ fn second_text(second: u64) -> String {
         .unwrap_or_default()
 }
 
+/// How lines are written.
+enum Form {
+    Json,
+    Text,
+    Journal(Journal),
+}
+
+impl Form {
+    fn of(format: LogFormat, is_file: bool) -> io::Result<Self> {
+        Ok(match format {
+            LogFormat::Json => Self::Json,
+            LogFormat::Text => Self::Text,
+            LogFormat::Journald => Self::Journal(Journal::connect(Path::new(JOURNAL_SOCKET))?),
+            LogFormat::Auto if !is_file && io::stderr().is_terminal() => Self::Text,
+            LogFormat::Auto => Self::Json,
+        })
+    }
+}
+
 /// Where lines are written. On a full disk they are lost, and counted.
 struct Sink {
     file: Option<PathBuf>,
     target: Box<dyn Write + Send>,
+    form: Form,
     /// The last line was written in part, and has no end.
     is_torn: bool,
     /// Lost lines that are not reported yet.
@@ -272,7 +307,8 @@ struct Sink {
 }
 
 impl Sink {
-    fn open(file: Option<PathBuf>) -> io::Result<Self> {
+    fn open(file: Option<PathBuf>, format: LogFormat) -> io::Result<Self> {
+        let form = Form::of(format, file.is_some())?;
         let target: Box<dyn Write + Send> = match &file {
             Some(path) => Box::new(append_to(path)?),
             None => Box::new(io::stderr()),
@@ -280,6 +316,7 @@ impl Sink {
         Ok(Self {
             file,
             target,
+            form,
             is_torn: false,
             lost: 0,
             stamp: Stamp::default(),
@@ -301,21 +338,31 @@ impl Sink {
             return 0;
         }
         let mut report = Vec::new();
-        if self.is_torn {
-            report.push(b'\n');
-        }
         if self.lost > 0 {
             let body = serde_json::json!({"lines": self.lost});
             push_line(&mut report, self.stamp.now(), "log_dropped", &body);
         }
+        let (mut report, lines) = match &self.form {
+            Form::Json => (report, Cow::Borrowed(lines)),
+            Form::Text => (text(&report), Cow::Owned(text(lines))),
+            Form::Journal(journal) => {
+                let is_back = report.is_empty() || journal.send(&report) == 0;
+                let lost = if is_back { journal.send(lines) } else { lines_in(lines) };
+                self.lost = if is_back { lost } else { self.lost + lost };
+                return lost;
+            }
+        };
+        if self.is_torn {
+            report.insert(0, b'\n');
+        }
         if self.write(&report) < report.len() {
-            let lost = lines_in(lines);
+            let lost = lines_in(&lines);
             self.lost += lost;
             return lost;
         }
-        let written = self.write(lines);
+        let written = self.write(&lines);
         // A torn line is lost too.
-        self.lost = lines_in(lines) - lines_in(&lines[..written]);
+        self.lost = lines_in(&lines) - lines_in(&lines[..written]);
         self.lost
     }
 
@@ -383,7 +430,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (file, rotated) = (directory.path().join("log"), directory.path().join("log.1"));
         std::fs::write(&file, "before\n").unwrap();
-        let log = Log::open(Some(file.clone())).unwrap();
+        let log = Log::to_file(&file);
         log.write("first", &serde_json::json!({"n": 1}));
         log.flush();
         std::fs::rename(&file, &rotated).unwrap();
@@ -401,6 +448,22 @@ mod tests {
             new["time"].as_str().map(str::len),
             Some("2026-01-01T00:00:00.000Z".len())
         );
+    }
+
+    #[test]
+    fn a_file_can_have_text() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("log");
+        let wanted = config::Log {
+            file: Some(file.clone()),
+            format: LogFormat::Text,
+            ..config::Configuration::defaults().log
+        };
+        let log = Log::open(&wanted).unwrap();
+        log.write("first", &serde_json::json!({"n": 1, "who": "Jane Doe"}));
+        log.flush();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("Z first n=1 who=\"Jane Doe\"\n"), "{text}");
     }
 
     #[test]
@@ -447,7 +510,7 @@ mod tests {
         let log = Log::to(queue.clone());
         let mut sink = Sink {
             target: Box::new(disk.clone()),
-            ..Sink::open(None).unwrap()
+            ..Sink::open(None, LogFormat::Json).unwrap()
         };
         let mut write = |room| {
             disk.0.lock().unwrap().1 += room;

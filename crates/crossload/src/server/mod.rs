@@ -18,6 +18,7 @@ pub(crate) mod exposed;
 mod fireflies;
 pub(crate) mod identities;
 pub(crate) mod log;
+mod log_format;
 mod monitoring;
 pub(crate) mod node;
 mod node_log;
@@ -34,6 +35,7 @@ pub(crate) mod rules;
 pub(crate) mod secret;
 mod shares;
 mod shown_upstream;
+mod space_report;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
@@ -93,8 +95,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     if let Some(warning) = write_warning(options, &configuration) {
         output::complain(&warning);
     }
-    let log = Log::open(configuration.log.file.clone())
-        .map_err(|cause| Failure::system("cannot open the log file", &cause))?;
+    let log = Log::open(&configuration.log).map_err(|cause| Failure::system("cannot open the log file", &cause))?;
     prepare_process(&configuration, &log);
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));

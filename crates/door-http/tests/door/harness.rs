@@ -65,6 +65,7 @@ impl Server {
                 lifetimes: Lifetimes::default(),
             }),
             node: None,
+            space_report: None,
             limits: Limits::default(),
             authorities: vec!["se.example.org:443".into()],
         };

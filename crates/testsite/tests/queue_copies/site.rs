@@ -64,6 +64,7 @@ impl Server {
             delegations: None,
             pass_token_to: Vec::new(),
             node: None,
+            space_report: None,
             macaroons: None,
             limits: door_http::Limits::default(),
             authorities: Vec::new(),

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn rates_and_transfers_are_those_of_now() {
         let site = tempfile::tempdir().unwrap();
-        let log = Log::open(Some(site.path().join("log"))).unwrap();
+        let log = Log::to_file(&site.path().join("log"));
         let wanted = config::Configuration::defaults().log;
         let observer = Arc::new(Observer::new(log, Arc::default(), &wanted));
         let (budget, activity) = (Budget::new(), Activity::default());

@@ -210,7 +210,7 @@ fn now_ms() -> u64 {
 }
 
 /// The ways to reach each port. Both protocols are spoken there, with and without TLS.
-fn doors(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<Door> {
+pub(super) fn doors(configuration: &Configuration, addresses: &[SocketAddr]) -> Vec<Door> {
     let has_certificate = configuration.server.certificate.is_some();
     let xroot = &configuration.xroot;
     let schemes = [
@@ -378,7 +378,7 @@ impl Node for Inner {
 }
 
 /// Whether one of these names the client.
-fn names(rules: &[Rule], requester: Requester<'_>) -> bool {
+pub(super) fn names(rules: &[Rule], requester: Requester<'_>) -> bool {
     let Ok(credential) = requester.credential else {
         return false;
     };

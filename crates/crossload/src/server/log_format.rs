@@ -1,0 +1,238 @@
+//! The forms of log lines besides JSON: text for people, and entries of systemd's journal.
+
+use std::io;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+
+use reports::words::visible;
+use serde_json::{Map, Value};
+
+/// Where systemd's journal takes entries.
+pub(super) const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
+/// Longest name of a field in the journal, in bytes.
+const FIELD_NAME_BYTES_MAX: usize = 64;
+/// Priorities of syslog.
+const CRITICAL: u8 = 2;
+const ERROR: u8 = 3;
+const WARNING: u8 = 4;
+const INFORMATION: u8 = 6;
+
+/// Lines of JSON as text: time, event, fields.
+pub(super) fn text(lines: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(lines.len());
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match parse(line) {
+            Some(fields) => {
+                let time = fields.get("time").and_then(Value::as_str).unwrap_or_default();
+                text.extend_from_slice(format!("{time} {}", message(&fields)).as_bytes());
+            }
+            None => text.extend_from_slice(visible(&String::from_utf8_lossy(line)).as_bytes()),
+        }
+        text.push(b'\n');
+    }
+    text
+}
+
+fn parse(line: &[u8]) -> Option<Map<String, Value>> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Object(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+/// The event and its fields, without the time.
+fn message(fields: &Map<String, Value>) -> String {
+    let mut message = event(fields).to_owned();
+    for (name, value) in fields
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "time" | "event"))
+    {
+        push(&mut message, name, value);
+    }
+    message
+}
+
+fn event(fields: &Map<String, Value>) -> &str {
+    fields.get("event").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Appends ` name=value`; the members of an object as `name.member=value`.
+fn push(message: &mut String, name: &str, value: &Value) {
+    let shown = match value {
+        Value::Null => return,
+        Value::Object(members) => {
+            for (member, value) in members {
+                push(message, &format!("{name}.{member}"), value);
+            }
+            return;
+        }
+        Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\\']) => text.clone(),
+        value => value.to_string(),
+    };
+    message.push(' ');
+    message.push_str(&visible(name));
+    message.push('=');
+    message.push_str(&visible(&shown));
+}
+
+/// systemd's journal.
+pub(super) struct Journal(UnixDatagram);
+
+impl Journal {
+    /// Connects to the socket.
+    ///
+    /// # Errors
+    /// There is no journal.
+    pub(super) fn connect(socket: &Path) -> io::Result<Self> {
+        let own = UnixDatagram::unbound()?;
+        own.connect(socket)?;
+        Ok(Self(own))
+    }
+
+    /// Sends each line of JSON as an entry. Returns how many are lost.
+    pub(super) fn send(&self, lines: &[u8]) -> u64 {
+        let mut lost = 0;
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let sent = parse(line).map(|fields| self.0.send(&entry(&fields)));
+            lost += u64::from(!matches!(sent, Some(Ok(_))));
+        }
+        lost
+    }
+}
+
+/// An entry in the journal's own form: `NAME=value` lines, and values with line ends by their
+/// length.
+fn entry(fields: &Map<String, Value>) -> Vec<u8> {
+    let mut entry = Vec::new();
+    add(&mut entry, "MESSAGE", &message(fields));
+    add(&mut entry, "PRIORITY", &priority(fields).to_string());
+    add(&mut entry, "SYSLOG_IDENTIFIER", "crossload");
+    for (name, value) in fields.iter().filter(|(name, _)| *name != "time") {
+        let text = match value {
+            Value::Null => continue,
+            Value::String(text) => text.clone(),
+            value => value.to_string(),
+        };
+        add(&mut entry, &field_name(name), &text);
+    }
+    entry
+}
+
+fn add(entry: &mut Vec<u8>, name: &str, value: &str) {
+    entry.extend_from_slice(name.as_bytes());
+    match value.contains('\n') {
+        false => entry.push(b'='),
+        true => {
+            entry.push(b'\n');
+            entry.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        }
+    }
+    entry.extend_from_slice(value.as_bytes());
+    entry.push(b'\n');
+}
+
+/// `CROSSLOAD_` and the name, in the letters that the journal allows.
+fn field_name(name: &str) -> String {
+    let letters = name.chars().map(|letter| match letter.is_ascii_alphanumeric() {
+        true => letter.to_ascii_uppercase(),
+        false => '_',
+    });
+    "CROSSLOAD_".chars().chain(letters).take(FIELD_NAME_BYTES_MAX).collect()
+}
+
+fn priority(fields: &Map<String, Value>) -> u8 {
+    let event = event(fields);
+    let ends = |ends: &[&str]| ends.iter().any(|end| event.ends_with(end));
+    let has_error = fields.get("error").is_some_and(|error| !error.is_null());
+    match event {
+        "panic" => CRITICAL,
+        _ if ends(&["_failed", "_expired"]) => ERROR,
+        _ if has_error
+            || ends(&[
+                "_refused",
+                "_lost",
+                "_unusable",
+                "_dropped",
+                "_used_up",
+                "_ignored",
+                "_away",
+            ]) =>
+        {
+            WARNING
+        }
+        _ => INFORMATION,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = concat!(
+        "{\"time\":\"2026-11-21T18:41:47.000Z\",\"event\":\"request\",\"method\":\"GET\",\"path\":\"/a b\\n\\u001b[31m\\u202e\",",
+        "\"status\":404,\"user\":null,\"error\":{\"code\":\"not_found\",\"side\":\"client\"}}\n"
+    );
+
+    #[test]
+    fn text_is_one_line_that_a_terminal_does_not_obey() {
+        let shown = String::from_utf8(text(LINE.as_bytes())).unwrap();
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+        assert!(shown.starts_with("2026-11-21T18:41:47.000Z request "), "{shown}");
+        for part in [
+            " method=GET",
+            " status=404",
+            " error.code=not_found",
+            " path=\"/a b\\n\\u001b[31m\\u{202e}\"",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(
+            !shown.contains(['\u{1b}', '\u{202e}']) && !shown.contains("user"),
+            "{shown}"
+        );
+        assert_eq!(text(b"no JSON\x1b\n"), b"no JSON\\x1b\n");
+    }
+
+    #[test]
+    fn the_journal_gets_a_field_for_each_of_ours() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let journal = Journal::connect(&path).unwrap();
+        assert_eq!(journal.send(LINE.as_bytes()), 0);
+        let mut buffer = [0; 4096];
+        let length = receiver.recv(&mut buffer).unwrap();
+        let entry = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        for line in [
+            "PRIORITY=4",
+            "SYSLOG_IDENTIFIER=crossload",
+            "CROSSLOAD_EVENT=request",
+            "CROSSLOAD_STATUS=404",
+            "CROSSLOAD_ERROR={\"code\":\"not_found\",\"side\":\"client\"}",
+        ] {
+            assert!(entry.lines().any(|have| have == line), "{line}: {entry}");
+        }
+        // The path has a line end, so its length stands before it.
+        let value = "/a b\n\u{1b}[31m\u{202e}";
+        let mut expected = b"CROSSLOAD_PATH\n".to_vec();
+        expected.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        expected.extend_from_slice(value.as_bytes());
+        assert!(
+            buffer[..length].windows(expected.len()).any(|part| part == expected),
+            "{entry}"
+        );
+        drop(receiver);
+        assert_eq!(journal.send(LINE.as_bytes()), 1);
+    }
+
+    #[test]
+    fn priorities_follow_the_event() {
+        let of = |line: &str| priority(&parse(line.as_bytes()).unwrap());
+        assert_eq!(of("{\"event\":\"panic\"}"), CRITICAL);
+        assert_eq!(of("{\"event\":\"reload_failed\",\"error\":\"x\"}"), ERROR);
+        assert_eq!(of("{\"event\":\"node_lost\"}"), WARNING);
+        assert_eq!(of("{\"event\":\"request\",\"error\":null}"), INFORMATION);
+        assert_eq!(field_name("vo-name"), "CROSSLOAD_VO_NAME");
+        assert_eq!(field_name(&"x".repeat(99)).len(), FIELD_NAME_BYTES_MAX);
+    }
+}

@@ -1,0 +1,279 @@
+//! How much space there is, for accounting: from the figures that clients get too.
+
+mod document;
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use config::{Configuration, StorageReport};
+use door_http::{DocumentFuture, SpaceReport};
+use endpoint::{Requester, SharedExports, clock};
+use policy::{Area, Drain, Rule, Who};
+use types::{Location, LogicalPath};
+
+use super::node::{NodeState, doors, names};
+use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
+use crate::failure::Failure;
+use document::{Endpoint, PartOf, Report, Share};
+
+/// What the report is built on.
+pub(crate) struct ReportGround {
+    pub(crate) ground: Ground,
+    pub(crate) exports: SharedExports,
+    pub(crate) node: NodeState,
+}
+
+/// The report. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct SpaceReports(Arc<Inner>);
+
+struct Inner {
+    exports: SharedExports,
+    node: NodeState,
+    settings: Current<Arc<Settings>>,
+    addresses: Vec<std::net::SocketAddr>,
+}
+
+/// What the configuration says about it.
+#[derive(Debug)]
+struct Settings {
+    wanted: StorageReport,
+    readers: Vec<Rule>,
+    name: String,
+    endpoints: Vec<Endpoint>,
+    exports: Vec<Known>,
+    /// Who may do something, and below which path.
+    vos: Vec<(LogicalPath, String)>,
+}
+
+/// An export with files of its own, or of nodes.
+#[derive(Debug)]
+struct Known {
+    path: LogicalPath,
+    directory: Option<PathBuf>,
+    is_writable: bool,
+}
+
+impl Subsystem for SpaceReports {
+    type Ground = ReportGround;
+
+    fn build(ground: &ReportGround, configuration: &Configuration) -> Result<Self, Failure> {
+        let addresses = ground.ground.addresses.clone();
+        Ok(Self(Arc::new(Inner {
+            exports: ground.exports.clone(),
+            node: ground.node.clone(),
+            settings: Current::new(Arc::new(Settings::of(configuration, &addresses))),
+            addresses,
+        })))
+    }
+
+    fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
+        let fresh = Settings::of(change.fresh, &self.0.addresses);
+        Ok(Box::new(move || self.0.settings.set(Arc::new(fresh))))
+    }
+}
+
+impl SpaceReports {
+    /// For the HTTP door.
+    pub(crate) fn for_door(&self) -> Arc<dyn SpaceReport> {
+        Arc::new(self.clone())
+    }
+
+    /// What is reported, and to whom.
+    #[cfg(test)]
+    pub(crate) fn wanted(&self) -> String {
+        format!("{:?}", self.0.settings.get())
+    }
+}
+
+impl SpaceReport for SpaceReports {
+    fn is_at(&self, path: &LogicalPath) -> bool {
+        self.0.settings.get().wanted.path.as_ref() == Some(path)
+    }
+
+    fn may_read(&self, requester: Requester<'_>) -> bool {
+        let is_here = requester.address.to_canonical().is_loopback() && requester.credential.is_ok();
+        is_here || names(&self.0.settings.get().readers, requester)
+    }
+
+    fn document(&self) -> DocumentFuture<'_> {
+        Box::pin(async {
+            let settings = self.0.settings.get();
+            let report = Report {
+                name: &settings.name,
+                quality: &settings.wanted.quality,
+                endpoints: settings.endpoints.clone(),
+                shares: self.0.shares(&settings).await,
+                is_draining: *self.0.node.steps().borrow() != Drain::Active,
+                now_s: clock::now_s(),
+            };
+            report.text()
+        })
+    }
+}
+
+impl Inner {
+    /// Each export, then each quota within it.
+    async fn shares(&self, settings: &Settings) -> Vec<Share> {
+        let mut shares: Vec<Share> = Vec::new();
+        for export in self.exports.current().list() {
+            let path = &export.rules.path;
+            let known = settings.exports.iter().find(|known| known.path == *path);
+            let (Some(known), Ok(space)) = (known, export.store.space().await) else {
+                continue;
+            };
+            let device = known.device().await;
+            shares.push(Share {
+                name: name_of(path),
+                path: path.to_string(),
+                vos: settings.vos_at(path),
+                used_bytes: space.used_bytes,
+                free_bytes: space.free_bytes,
+                is_writable: known.is_writable,
+                part_of: match (device, space.quota_bytes) {
+                    (None, _) => PartOf::Nothing,
+                    (Some(device), None) => PartOf::FileSystem(device),
+                    (Some(device), Some(_)) => PartOf::QuotaOn(device),
+                },
+            });
+            for quota in export.store.usage() {
+                let name = format!("{}:{}", quota.vo, quota.path);
+                if shares.iter().any(|share| share.name == name) {
+                    continue;
+                }
+                let left = quota.limit_bytes.saturating_sub(quota.used_bytes);
+                shares.push(Share {
+                    name,
+                    path: quota.path.to_string(),
+                    vos: vec![format!("/{}", quota.vo)],
+                    used_bytes: quota.used_bytes,
+                    free_bytes: left.min(space.free_bytes),
+                    is_writable: known.is_writable,
+                    part_of: PartOf::Share,
+                });
+            }
+        }
+        shares
+    }
+}
+
+impl Known {
+    /// The file system of its directory.
+    async fn device(&self) -> Option<u64> {
+        let directory = self.directory.clone()?;
+        let looked = execution::blocking(move || std::fs::metadata(directory).ok().map(|facts| facts.dev()));
+        looked.await.ok().flatten()
+    }
+}
+
+fn name_of(path: &LogicalPath) -> String {
+    match path.is_root() {
+        true => "all".to_owned(),
+        false => path.as_str().trim_start_matches('/').to_owned(),
+    }
+}
+
+impl Settings {
+    fn of(configuration: &Configuration, addresses: &[std::net::SocketAddr]) -> Self {
+        let report = &configuration.storage_report;
+        let host = host(configuration);
+        Self {
+            readers: report.readers.iter().map(config::RuleSubjects::rule).collect(),
+            name: report.name.clone().unwrap_or_else(|| host.clone()),
+            endpoints: endpoints(configuration, addresses, &host),
+            exports: known(configuration),
+            vos: vos(configuration),
+            wanted: report.clone(),
+        }
+    }
+
+    /// The organisations with a rule about an export.
+    fn vos_at(&self, path: &LogicalPath) -> Vec<String> {
+        let about = self.vos.iter();
+        let about = about.filter(|(area, _)| area.is_within(path) || path.is_within(area));
+        let mut vos: Vec<String> = about.map(|(_, vo)| format!("/{vo}")).collect();
+        vos.sort();
+        vos.dedup();
+        vos
+    }
+}
+
+/// The exports whose files are here, and that of a redirector. Those of other servers are reported
+/// there.
+fn known(configuration: &Configuration) -> Vec<Known> {
+    let own = configuration.exports.iter().filter(|export| export.directory.is_some());
+    let mut known: Vec<Known> = own
+        .map(|export| Known {
+            path: export.path.clone(),
+            directory: export.directory.clone(),
+            is_writable: super::exported::is_writable(export, configuration),
+        })
+        .collect();
+    if !configuration.nodes.is_empty() {
+        known.push(Known {
+            path: configuration.redirector.path.clone(),
+            directory: None,
+            is_writable: !configuration.redirector.read_only,
+        });
+    }
+    known
+}
+
+/// The organisations that rules and quotas name, and where.
+fn vos(configuration: &Configuration) -> Vec<(LogicalPath, String)> {
+    let mut vos = Vec::new();
+    for rule in configuration.policy_rules() {
+        for who in &rule.who {
+            let name = match who {
+                Who::Vo(name) => name.as_str(),
+                Who::Fqan(name) | Who::Group(name) => name.trim_start_matches('/').split('/').next().unwrap_or(name),
+                _ => continue,
+            };
+            vos.push((beginning(&rule.area), name.to_owned()));
+        }
+    }
+    let quotas = configuration.quotas.iter();
+    vos.extend(quotas.map(|quota| (quota.path.clone(), quota.vo.clone())));
+    vos
+}
+
+/// The directory in which an area lies.
+fn beginning(area: &Area) -> LogicalPath {
+    let text = match area {
+        Area::Below(path) => return path.clone(),
+        Area::BeginningWith(text) | Area::OfUser(text, _) => text,
+    };
+    let directory = text.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    LogicalPath::parse(directory).unwrap_or_else(|_| LogicalPath::root())
+}
+
+/// How clients name this machine.
+fn host(configuration: &Configuration) -> String {
+    let named = configuration
+        .server
+        .name
+        .as_deref()
+        .and_then(|name| Location::parse(name).ok());
+    let named = named.map(|location| location.host().to_owned());
+    named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
+}
+
+/// The best way in for each protocol and port.
+fn endpoints(configuration: &Configuration, addresses: &[std::net::SocketAddr], host: &str) -> Vec<Endpoint> {
+    let doors = doors(configuration, addresses);
+    let mut endpoints: Vec<Endpoint> = Vec::new();
+    for (interface, schemes) in [("https", ["https", "http"]), ("xroot", ["roots", "root"])] {
+        for scheme in schemes {
+            if endpoints.iter().any(|known| known.interface == interface) {
+                break;
+            }
+            let found = doors.iter().filter(|door| door.scheme == scheme);
+            endpoints.extend(found.map(|door| Endpoint {
+                url: format!("{scheme}://{host}:{}/", door.port),
+                interface,
+            }));
+        }
+    }
+    endpoints
+}
