@@ -46,7 +46,8 @@ pub(crate) fn failed_target(line: &str) -> Option<String> {
 /// first run. Returns a line for each.
 ///
 /// With a target of its own, cargo would choose other features of the libraries and compile all of
-/// them again: so all programs are asked for the test, and those that have none of this name end at once.
+/// them again: so all programs are asked for the test, and those that have none of this name end at
+/// once.
 ///
 /// # Errors
 /// When a test fails again, or there is more to the failure than single tests.
