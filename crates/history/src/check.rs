@@ -299,7 +299,7 @@ fn is_at_fault(verdict: &RunVerdict, endpoint: &str, role: Role) -> bool {
             Subject::Endpoint { name, role: own, .. } => name == endpoint && (*own == Role::Both || *own == role),
             _ => false,
         };
-        finding.verdict == Verdict::Named && is_it(&finding.subject)
+        finding.verdict == Verdict::Named && finding.slow.is_none() && is_it(&finding.subject)
     })
 }
 

@@ -16,7 +16,7 @@ mod standing;
 mod store;
 mod times;
 
-pub use blame::{Blame, Finding, Role, Scope, Subject, Symptom, Verdict};
+pub use blame::{Blame, Finding, Role, Scope, Slowness, Subject, Symptom, Verdict};
 pub use change::{Change, LEVEL, Threshold, change};
 pub use check::{Shift, Thresholds, Watched, check};
 pub use comparison::{Broken, Comparison, FigureChange};

@@ -228,8 +228,11 @@ pub fn ongoing(verdicts: &[RunVerdict]) -> Vec<Ongoing> {
             last_good_ms: None,
         };
         for verdict in earlier.iter().rev() {
-            let is_there =
-                |known: &Finding| known.verdict != Verdict::Isolated && known.subject.covers(&finding.subject);
+            let is_there = |known: &Finding| {
+                known.verdict != Verdict::Isolated
+                    && known.slow.is_some() == finding.slow.is_some()
+                    && known.subject.covers(&finding.subject)
+            };
             if verdict.findings.iter().any(is_there) {
                 ongoing.since_ms = verdict.started_ms;
                 ongoing.runs += 1;

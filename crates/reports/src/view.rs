@@ -206,10 +206,7 @@ impl<'a> View<'a> {
         let members = groups.iter().enumerate();
         let group_of = members.flat_map(|(at, group)| group.cells.iter().map(move |cell| (*cell, at)));
         let tally = Tally::of(&run.cells);
-        let faults = match tally.failed {
-            0 => Vec::new(),
-            _ => Blame::of(run).faults().map(ToString::to_string).collect(),
-        };
+        let faults = Blame::of(run).faults().map(ToString::to_string).collect();
         Self {
             run,
             names,

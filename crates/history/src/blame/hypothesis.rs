@@ -17,6 +17,10 @@ pub(super) struct Observation<'a> {
     /// however many they are.
     pub(super) failed: f64,
     pub(super) failure: Option<&'a Failure>,
+    /// The time of the copy, in milliseconds.
+    pub(super) took_ms: f64,
+    /// Megabits per second of what arrived, if anything did.
+    pub(super) rate_mbps: Option<f64>,
 }
 
 impl Observation<'_> {
@@ -254,6 +258,8 @@ fn observed(run: &Run) -> impl Iterator<Item = Observation<'_>> {
             link: &cell.link,
             failed,
             failure: cell.outcome.failure(),
+            took_ms: cell.copy_ms as f64,
+            rate_mbps: cell.rate_mbps(),
         })
     })
 }

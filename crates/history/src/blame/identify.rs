@@ -15,13 +15,11 @@ const ENDS_MIN: usize = 3;
 /// Standard deviations of a 95 % interval.
 const Z: f64 = 1.96;
 
-/// What fails, the gravest first.
+/// What fails, in the order of what it explains.
 pub(super) fn findings(evidence: &Evidence<'_>, fit: &Fit) -> Vec<Finding> {
     let cases = Cases::new(evidence, fit);
     let mut all: Vec<Finding> = (0..fit.faults.len()).map(|at| cases.of_fault(at)).collect();
     all.extend(cases.unexplained());
-    // A stable sort: the fit has found the faults in the order of what they explain.
-    all.sort_by_key(|finding| finding.verdict);
     all
 }
 
@@ -309,6 +307,7 @@ fn finding(
         rate_low,
         rate_high,
         symptom: commonest(failed.filter_map(|one| one.failure)),
+        slow: None,
     }
 }
 

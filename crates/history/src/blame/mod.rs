@@ -31,11 +31,16 @@
 //! destinations look the same, and in a ring each link has two ends that nothing else tests. Then
 //! the verdict is [`Verdict::Undecided`], with all suspects.
 //!
+//! # What is slow
+//! The times of copies that passed are fitted by rows and columns too: a link or an endpoint that
+//! is far slower than the others is named with its rate, although nothing fails.
+//!
 //! What was skipped, does not apply or touches an endpoint in downtime is no evidence.
 
 mod fit;
 mod hypothesis;
 mod identify;
+mod slow;
 mod subject;
 
 use serde::{Deserialize, Serialize};
@@ -60,6 +65,15 @@ pub enum Verdict {
     Undecided,
     /// Too few failures to distinguish them from chance.
     Isolated,
+}
+
+/// The rate of something slow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowness {
+    /// The median rate of its copies, in megabits per second.
+    pub rate_mbps: f64,
+    /// The rate that other links of the same endpoints, or other endpoints, let expect.
+    pub expected_mbps: f64,
 }
 
 /// The commonest failure among those of a finding.
@@ -99,6 +113,9 @@ pub struct Finding {
     /// The commonest failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symptom: Option<Symptom>,
+    /// It does not fail, and is far slower than others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow: Option<Slowness>,
 }
 
 /// What fails in a run, or in several runs of one title.
@@ -127,8 +144,12 @@ impl Blame {
     pub fn over(runs: &[&Run]) -> Self {
         let evidence = Evidence::of(runs);
         let fit = Fit::of(&evidence);
+        let mut findings = identify::findings(&evidence, &fit);
+        findings.extend(slow::findings(&evidence));
+        // A stable sort: those that fail come first.
+        findings.sort_by_key(|finding| finding.verdict);
         Self {
-            findings: identify::findings(&evidence, &fit),
+            findings,
             tried: evidence.observations.len() as u64,
             failed: evidence.observations.iter().filter(|one| one.has_failed()).count() as u64,
             noise: fit.noise,
@@ -148,10 +169,13 @@ impl Blame {
     }
 
     /// What is known about an endpoint: the gravest verdict of a finding that is about it or
-    /// suspects it, links left out.
+    /// suspects it, links left out. A slow endpoint is a good one.
     #[must_use]
     pub fn about(&self, endpoint: &str) -> Option<Verdict> {
         let concerns = |finding: &&Finding| {
+            if finding.slow.is_some() {
+                return false;
+            }
             let mut subjects = std::iter::once(&finding.subject).chain(&finding.suspects);
             subjects.any(|subject| subject.is_endpoint(endpoint))
         };
@@ -164,6 +188,13 @@ impl std::fmt::Display for Finding {
     /// One sentence without a full stop, such as `B fails as a source for everyone (11 of 11
     /// copies)`.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(slow) = &self.slow {
+            return write!(
+                formatter,
+                "{} is slow ({} copies): {} Mb/s, where {} are usual",
+                self.subject, self.tried, slow.rate_mbps, slow.expected_mbps
+            );
+        }
         let counts = format!("{} of {} copies", self.failed, self.tried);
         match self.verdict {
             Verdict::Named => {

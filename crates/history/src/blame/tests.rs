@@ -392,3 +392,57 @@ fn a_probe_needs_no_partner() {
     let said: Vec<String> = Blame::of(&run).findings.iter().map(ToString::to_string).collect();
     assert_eq!(said, ["b fails for everyone (3 of 3 copies): peer_failed in transfer"]);
 }
+
+/// A run in which all copies pass, and take some time.
+fn timed(mesh: &Mesh, mut took_ms: impl FnMut(&Link) -> u64) -> Run {
+    let mut run = mesh.run(0, |_| None);
+    run.cells.iter_mut().for_each(|cell| cell.copy_ms = took_ms(&cell.link));
+    run
+}
+
+#[test]
+fn a_slow_endpoint_and_a_slow_link_are_told_apart_on_a_busy_machine() {
+    let mesh = Mesh {
+        modes: vec![Mode::Pull, Mode::Push],
+        ..Mesh::full(12)
+    };
+    for seed in 0..SEEDS {
+        let mut random = Rng::with_seed(seed);
+        // One copy in thirty waits for long.
+        let mut busy_ms = move || random.u64(50..500) * if random.u32(..30) == 0 { 20 } else { 1 };
+        let said = |run: &Run| -> Vec<String> { Blame::of(run).findings.iter().map(ToString::to_string).collect() };
+        let none = said(&timed(&mesh, |_| busy_ms()));
+        assert!(none.is_empty(), "seed {seed}: {none:#?}");
+        let run = timed(&mesh, |link| {
+            let is_slow_link = (link.source.as_str(), link.destination.as_str()) == ("site-03", "site-07");
+            let more = if is_slow_link { 8_000 } else { 0 };
+            busy_ms() + more + if link.source == "site-05" { 8_000 } else { 0 }
+        });
+        let found = said(&run);
+        let [endpoint, link] = &found[..] else {
+            panic!("seed {seed}: {found:#?}")
+        };
+        assert!(
+            endpoint.starts_with("site-05 as a source is slow (44 copies): "),
+            "seed {seed}: {endpoint}"
+        );
+        assert!(
+            link.starts_with("the link site-03 → site-07 is slow (4 copies): "),
+            "seed {seed}: {link}"
+        );
+        // It is no fault of the endpoint that it fails.
+        assert_eq!(Blame::of(&run).about("site-05"), None);
+    }
+}
+
+#[test]
+fn short_copies_and_rings_say_nothing_of_rates() {
+    let run = timed(&Mesh::full(12), |link| if link.source == "site-05" { 900 } else { 20 });
+    assert_eq!(Blame::of(&run).findings, []);
+    let ring = Mesh {
+        topology: Topology::Ring,
+        ..Mesh::full(12)
+    };
+    let run = timed(&ring, |link| if link.source == "site-05" { 90_000 } else { 20 });
+    assert_eq!(Blame::of(&run).findings, []);
+}
