@@ -1,6 +1,6 @@
 //! The sparse fit: which faults explain the failures best.
 
-use super::hypothesis::{About, Evidence};
+use super::hypothesis::{About, Candidate, Evidence};
 
 /// Shares of copies that a fault makes fail, from which the best is taken. The first two are sharp:
 /// everything fails, but for a copy that found its way around.
@@ -37,15 +37,15 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Faults and noise explain each other: a link that failed twice is bad in a mesh without other
-    /// failures, and bad luck in one with many. So the estimate begins at little and at much noise,
-    /// and the better end of both is taken.
+    /// Where half of all copies fail, "everything" explains more than any one endpoint. It is found
+    /// first then, and leaves nothing for the endpoints to explain. Many endpoints together may
+    /// explain more at a smaller cost, so the search is repeated without it.
     pub(super) fn of(evidence: &Evidence<'_>) -> Self {
-        let (quiet, noisy) = (Search::from(evidence, NOISE_MIN), Search::from(evidence, NOISE));
-        let best = match quiet.likelihood() > noisy.likelihood() {
-            true => quiet,
-            false => noisy,
-        };
+        let mut best = Search::among(evidence, Whom::All);
+        if best.blames_everything() {
+            let apart = Search::among(evidence, Whom::NotEverything);
+            best = best.or_better(apart);
+        }
         Self {
             faults: best.faults,
             noise: best.noise,
@@ -53,9 +53,18 @@ impl Fit {
     }
 }
 
+/// Which hypotheses are searched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whom {
+    All,
+    NotEverything,
+}
+
 /// A set of faults under a given noise.
+#[derive(Clone)]
 struct Search<'e, 'a> {
     evidence: &'e Evidence<'a>,
+    whom: Whom,
     faults: Vec<Fault>,
     noise: f64,
     /// What the faults explain, less what they cost, in nats.
@@ -71,17 +80,50 @@ struct Worth {
 }
 
 impl<'e, 'a> Search<'e, 'a> {
-    /// Estimates faults and noise in turn, from a first noise.
-    fn from(evidence: &'e Evidence<'a>, noise: f64) -> Self {
-        let mut search = Self::new(evidence, noise);
+    /// Faults and noise explain each other: a link that failed twice is bad in a mesh without other
+    /// failures, and bad luck in one with many. So the estimate begins at little and at much noise,
+    /// and the better end of both is taken.
+    fn among(evidence: &'e Evidence<'a>, whom: Whom) -> Self {
+        let [quiet, noisy] = [NOISE_MIN, NOISE].map(|noise| Self::settle(evidence, whom, noise));
+        quiet.or_better(noisy)
+    }
+
+    /// Estimates faults and noise in turn, from a first noise. They need not come to rest, so the
+    /// best of them is remembered.
+    fn settle(evidence: &'e Evidence<'a>, whom: Whom, noise: f64) -> Self {
+        let mut last = Self::new(evidence, whom, noise);
+        let mut best = last.clone();
         for _ in 0..ROUNDS {
-            let new = search.noise();
-            if (new - search.noise).abs() < NOISE_MIN / 10.0 {
+            let noise = last.noise();
+            if (noise - last.noise).abs() < NOISE_MIN / 10.0 {
                 break;
             }
-            search = Self::new(evidence, new);
+            best = best.or_better(last.under(noise));
+            last = Self::new(evidence, whom, noise);
+            best = best.or_better(last.clone());
         }
-        search
+        best
+    }
+
+    /// The same faults under another noise.
+    fn under(&self, noise: f64) -> Self {
+        let mut other = Self { noise, ..self.clone() };
+        other.score = other.total();
+        other
+    }
+
+    /// The one of two that explains more.
+    fn or_better(self, other: Self) -> Self {
+        match other.likelihood() > self.likelihood() {
+            true => other,
+            false => self,
+        }
+    }
+
+    fn blames_everything(&self) -> bool {
+        self.faults
+            .iter()
+            .any(|fault| is_everything(&self.evidence.candidates[fault.candidate]))
     }
 
     /// The logarithm of the likelihood of everything, less what the faults cost.
@@ -95,17 +137,28 @@ impl<'e, 'a> Search<'e, 'a> {
 
     /// Searches one fault after the other, the best first. That alone may take a vague fault for
     /// several sharp ones, or several sharp ones for a vague one; so both orders are tried.
-    fn new(evidence: &'e Evidence<'a>, noise: f64) -> Self {
-        let mut sharp_first = Self::empty(evidence, noise);
+    fn new(evidence: &'e Evidence<'a>, whom: Whom, noise: f64) -> Self {
+        let mut sharp_first = Self::empty(evidence, whom, noise);
         sharp_first.extend(&RATES[..SHARP]);
-        sharp_first.extend(&RATES);
-        let mut at_once = Self::empty(evidence, noise);
-        at_once.extend(&RATES);
-        sharp_first.prune();
-        at_once.prune();
+        sharp_first.improve();
+        let mut at_once = Self::empty(evidence, whom, noise);
+        at_once.improve();
         match at_once.score > sharp_first.score {
             true => at_once,
             false => sharp_first,
+        }
+    }
+
+    /// Adds faults and removes them in turn: one that was taken too early may have become needless,
+    /// and hides others.
+    fn improve(&mut self) {
+        for _ in 0..ROUNDS {
+            let before = self.faults.clone();
+            self.extend(&RATES);
+            self.prune();
+            if self.faults == before {
+                return;
+            }
         }
     }
 
@@ -113,7 +166,8 @@ impl<'e, 'a> Search<'e, 'a> {
     fn extend(&mut self, rates: &[f64]) {
         while self.faults.len() < FAULTS_MAX {
             let classes = self.classes(None);
-            let worths = (0..self.evidence.candidates.len()).map(|candidate| {
+            let suspects = (0..self.evidence.candidates.len()).filter(|candidate| self.suspects(*candidate));
+            let worths = suspects.map(|candidate| {
                 let worth = self.worth(candidate, &classes, rates);
                 (candidate, worth)
             });
@@ -130,6 +184,10 @@ impl<'e, 'a> Search<'e, 'a> {
                 _ => return,
             }
         }
+    }
+
+    fn suspects(&self, candidate: usize) -> bool {
+        self.whom == Whom::All || !is_everything(&self.evidence.candidates[candidate])
     }
 
     /// Removes faults that others explain as well, and fits the rates anew.
@@ -151,7 +209,7 @@ impl<'e, 'a> Search<'e, 'a> {
 
     /// The score from nothing.
     fn total(&self) -> f64 {
-        let mut grown = Self::empty(self.evidence, self.noise);
+        let mut grown = Self::empty(self.evidence, self.whom, self.noise);
         for fault in &self.faults {
             let classes = grown.classes(None);
             grown.score += grown.worth(fault.candidate, &classes, &[fault.rate]).nats;
@@ -160,9 +218,10 @@ impl<'e, 'a> Search<'e, 'a> {
         grown.score
     }
 
-    fn empty(evidence: &'e Evidence<'a>, noise: f64) -> Self {
+    fn empty(evidence: &'e Evidence<'a>, whom: Whom, noise: f64) -> Self {
         Self {
             evidence,
+            whom,
             faults: Vec::new(),
             noise,
             score: 0.0,
@@ -205,7 +264,7 @@ impl<'e, 'a> Search<'e, 'a> {
             }
         }
         let cost = candidate.hypothesis.cost();
-        let is_everything = candidate.hypothesis.about == About::Everything;
+        let is_everything = is_everything(candidate);
         let mut best = Worth {
             nats: f64::NEG_INFINITY,
             rate: RATES[0],
@@ -246,6 +305,10 @@ impl<'e, 'a> Search<'e, 'a> {
         let share = (left.iter().sum::<f64>() + 0.5) / (left.len() as f64 + 1.0);
         share.clamp(NOISE_MIN, NOISE_MAX)
     }
+}
+
+fn is_everything(candidate: &Candidate<'_>) -> bool {
+    candidate.hypothesis.about == About::Everything
 }
 
 /// Predicted chances of failure.

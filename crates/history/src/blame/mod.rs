@@ -254,3 +254,5 @@ fn commonest<'a>(failures: impl Iterator<Item = &'a Failure>) -> Option<Symptom>
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twelve;
