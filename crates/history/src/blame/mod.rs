@@ -67,6 +67,11 @@ pub enum Verdict {
     Isolated,
 }
 
+/// A code that says only that something failed.
+const UNSPECIFIC: &str = "peer_failed";
+/// One failure in so many with a code that says why explains those that only say that they failed.
+const SPECIFIC_SHARE: u64 = 5;
+
 /// The rate of something slow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowness {
@@ -231,7 +236,8 @@ fn one_of(all: &[String]) -> String {
     }
 }
 
-/// The commonest of failures by side, phase and code.
+/// The commonest of failures by side, phase and code. Of one fault, some servers say what is wrong
+/// and others only that something is; so a code that says more is preferred, if it is no rarity.
 fn commonest<'a>(failures: impl Iterator<Item = &'a Failure>) -> Option<Symptom> {
     let mut found: Vec<Symptom> = Vec::new();
     for failure in failures {
@@ -248,8 +254,11 @@ fn commonest<'a>(failures: impl Iterator<Item = &'a Failure>) -> Option<Symptom>
             }),
         }
     }
+    let all: u64 = found.iter().map(|symptom| symptom.count).sum();
+    let says_more = |symptom: &Symptom| symptom.code != UNSPECIFIC && symptom.count * SPECIFIC_SHARE >= all;
     // The first of equal ones, so that the order of the cells decides.
-    found.into_iter().rev().max_by_key(|symptom| symptom.count)
+    let grade = |symptom: &Symptom| (says_more(symptom), symptom.count);
+    found.into_iter().rev().max_by_key(grade)
 }
 
 #[cfg(test)]

@@ -446,3 +446,34 @@ fn short_copies_and_rings_say_nothing_of_rates() {
     let run = timed(&ring, |link| if link.source == "site-05" { 90_000 } else { 20 });
     assert_eq!(Blame::of(&run).findings, []);
 }
+
+#[test]
+fn a_code_that_says_what_is_wrong_is_preferred() {
+    let failure = |code: &str| Failure {
+        code: code.to_owned(),
+        ..crate::made_up::failure(Side::Destination)
+    };
+    let symptom = |codes: &[(&str, usize)]| {
+        let all: Vec<Failure> = codes
+            .iter()
+            .flat_map(|(code, count)| std::iter::repeat_n(failure(code), *count))
+            .collect();
+        commonest(all.iter()).map(|symptom| (symptom.code, symptom.count))
+    };
+    let is = |code: &str, count| Some((code.to_owned(), count));
+    assert_eq!(
+        symptom(&[("peer_failed", 8), ("peer_no_space", 3)]),
+        is("peer_no_space", 3)
+    );
+    // A rarity explains nothing, and among codes that say something the commonest counts.
+    assert_eq!(
+        symptom(&[("peer_failed", 20), ("peer_no_space", 1)]),
+        is("peer_failed", 20)
+    );
+    assert_eq!(
+        symptom(&[("peer_no_space", 2), ("peer_tls_failed", 5)]),
+        is("peer_tls_failed", 5)
+    );
+    assert_eq!(symptom(&[("peer_failed", 2)]), is("peer_failed", 2));
+    assert_eq!(symptom(&[]), None);
+}
