@@ -1,5 +1,5 @@
-//! `crossload mesh` with peers of each kind: object stores, a token for each endpoint; and as a
-//! service.
+//! `crossload mesh` with peers of each kind: delegated proxies, object stores, a token for each
+//! endpoint; and as a service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use conformance::{Lab, Run, Twins, background, json_lines, last_json, run, until, visible};
 use serde_json::Value;
-use testkit::{Direction, Fault, Relay, Result, S3Bucket, SeaweedFs, VersityGateway, available};
+use testkit::{
+    Direction, Fault, Relay, Result, S3Bucket, SeaweedFs, VersityGateway, Xrootd, XrootdAccess, XrootdVersion,
+    available,
+};
 
 /// Time for what a busy machine does slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,6 +94,62 @@ fn each_endpoint_is_shown_its_own_token_and_no_other() {
     );
     for pair in &pairs {
         assert_eq!(visible(pair.open.data()), Vec::<String>::new());
+    }
+}
+
+/// An XRootD that demands gsi, asks for proxies, and fetches with them.
+fn fetching(lab: &Lab, version: XrootdVersion, name: &str) -> Result<Xrootd> {
+    let mut options = lab.xrootd_options(name, XrootdAccess::Open);
+    options.version = version;
+    let own = options.directory.display().to_string();
+    options.more = format!(
+        "xrootd.seclib libXrdSec.so\n\
+         sec.protocol gsi -certdir:{} -cert:{own}/host.pem -key:{own}/host.key -gmapopt:10 -crl:1 \
+         -dlgpxy:request -exppxy:=creds\nofs.tpc fcreds ?gsi =X509_USER_PROXY\n",
+        lab.authority().trust_directory().display(),
+    );
+    Xrootd::start(&options)
+}
+
+#[test]
+fn destinations_fetch_with_the_delegated_proxy_of_the_mesh() {
+    let test = "destinations_fetch_with_the_delegated_proxy_of_the_mesh";
+    let Some(lab) = available(test, Lab::new("mesh-lite")) else {
+        return;
+    };
+    let debian = fetching(&lab, XrootdVersion::V5, "debian");
+    let Some(debian) = available(test, debian) else { return };
+    // Without the newest, another one of Debian's.
+    let newest = fetching(&lab, XrootdVersion::V6, "newest").or_else(|_| fetching(&lab, XrootdVersion::V5, "newest"));
+    let Some(newest) = available(test, newest) else { return };
+    let jane = lab
+        .authority()
+        .issue_user("/O=Crossload test/CN=Jane Doe")
+        .expect("a user");
+    let proxy = jane
+        .proxy()
+        .and_then(|proxy| proxy.write_proxy(&lab.fresh("proxy")))
+        .expect("a proxy");
+    let more = format!("proxy = {proxy:?}");
+    let urls = [&debian, &newest].map(|server| server.root_url("/data"));
+    let parts = [
+        endpoint("DEBIAN", &[&urls[0]], &more),
+        endpoint("NEWEST", &[&urls[1]], &more),
+    ];
+    let file = mesh_file(&lab, "lite", &[&parts[0], &parts[1]]);
+    let arguments = [text(&file), "--mode", "lite,rendezvous", "--json"];
+    let run = lab.run_client("mesh", &arguments).failed_with(1);
+    let results = last_json(&run);
+    // Without a delegated proxy the destination has nothing to show to a source that demands gsi.
+    let expected = [
+        "DEBIAN>NEWEST lite x509: passed",
+        "DEBIAN>NEWEST rendezvous x509: destination peer_denied",
+        "NEWEST>DEBIAN lite x509: passed",
+        "NEWEST>DEBIAN rendezvous x509: destination peer_denied",
+    ];
+    assert_eq!(ended(&results), expected, "{}", run.said());
+    for server in [&debian, &newest] {
+        assert_eq!(visible(server.data()), Vec::<String>::new());
     }
 }
 
