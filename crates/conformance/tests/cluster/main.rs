@@ -17,5 +17,6 @@ mod near;
 mod nodes;
 mod queue;
 mod site;
+mod smoke;
 mod upgrade;
 mod xroot;
