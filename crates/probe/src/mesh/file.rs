@@ -195,6 +195,15 @@ impl MeshSection {
                 faults.push((key, format!("not 1 to {PARALLEL_MAX}")));
             }
         }
+        for (key, time) in [
+            ("copy_timeout", self.copy_timeout),
+            ("upload_timeout", self.upload_timeout),
+            ("request_timeout", self.request_timeout),
+        ] {
+            if time.is_zero() {
+                faults.push((key, "a time limit of 0 leaves no time".to_owned()));
+            }
+        }
         faults.extend(self.protocols.iter().filter_map(|word| {
             let words = Protocol::from_name(word).err()?;
             Some(("protocols", words))
@@ -335,5 +344,7 @@ mod tests {
         }
         let told = read("[mesh]\nparallel = 0\ntitle = \"t\"\n").unwrap_err();
         assert!(told.contains(":2: parallel: not 1 to"), "{told}");
+        let told = read("[mesh]\ntitle = \"t\"\ncopy_timeout = \"0s\"\n").unwrap_err();
+        assert!(told.contains(":3: copy_timeout: a time limit of 0"), "{told}");
     }
 }
