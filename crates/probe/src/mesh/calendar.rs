@@ -90,7 +90,8 @@ fn unfolded(text: &str) -> Vec<Line<'_>> {
     for (index, raw) in text.lines().enumerate() {
         if let Some(more) = raw.strip_prefix([' ', '\t']) {
             if let Some(last) = lines.last_mut() {
-                last.joined = Some(format!("{}{more}", last.value()));
+                let first = last.value;
+                last.joined.get_or_insert_with(|| first.to_owned()).push_str(more);
             }
             continue;
         }
