@@ -5,12 +5,14 @@
 //! |---|---|---|
 //! | [`faults`] | does a fault at a random moment of a copy lose a file? | `./dev faults SECONDS` |
 //! | [`stores`] | does a fault behind an export show or leave another file? | `cargo test` |
+//! | [`mesh`] | is each fault of a mesh named, and nothing else? | `cargo test` |
 //! | [`soak`] | does anything keep growing under a mixed load? | `./dev soak MINUTES` |
 #![allow(clippy::print_stdout, reason = "a campaign tells its seed, and what it did")]
 
 mod dice;
 mod faults;
 mod ledger;
+mod mesh;
 mod soak;
 mod stores;
 
