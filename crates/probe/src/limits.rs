@@ -10,3 +10,6 @@ pub(crate) const ENDPOINTS_MAX: usize = 1_000;
 pub(crate) const CELLS_MAX: usize = 100_000;
 /// Most copies that a mesh has under way.
 pub(crate) const PARALLEL_MAX: u32 = 1_000;
+/// Size of a file that is read again at its source after any failed copy. A larger one is only
+/// read if the destination has something else.
+pub(crate) const EXAMINED_BYTES_MAX: u64 = 16 << 20;

@@ -4,10 +4,11 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use conformance::{Lab, Reply, Run, Scripted, background, last_json, run, until, visible};
+use conformance::{Lab, Reply, Run, Scripted, adler32, background, last_json, run, until, visible};
 use serde_json::Value;
 use testkit::{Crossload, Direction, Fault, Nginx, NginxOptions, Relay, available};
 
@@ -166,6 +167,67 @@ fn a_file_counts_as_removed_only_if_it_is_not_found_then() {
         "{}",
         run.said()
     );
+}
+
+/// How a source is untrue.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// It sends other bytes than its checksum says.
+    Bytes,
+    /// It sends fewer bytes than it stored.
+    Length,
+    /// Its checksum is that of something else.
+    Checksum,
+}
+
+/// A server that has what was stored, and sends or says something else.
+fn lying(lie: Lie) -> Scripted {
+    let stored: Mutex<Option<Vec<u8>>> = Mutex::new(None);
+    Scripted::start(move |seen| {
+        let mut stored = stored.lock().expect("no panic");
+        match (seen.method.as_str(), stored.as_deref()) {
+            ("PUT", _) => {
+                *stored = Some(seen.body.clone());
+                Reply::whole(seen, "201 Created", &[], b"")
+            }
+            ("DELETE", Some(_)) => {
+                *stored = None;
+                Reply::whole(seen, "200 OK", &[], b"")
+            }
+            ("HEAD" | "GET", Some(content)) => {
+                let (mut sent, mut sum) = (content.to_vec(), adler32(content));
+                match lie {
+                    Lie::Bytes => sent[0] ^= 1,
+                    Lie::Length => sent.truncate(content.len() - 7),
+                    Lie::Checksum => sum = 7,
+                }
+                Reply::whole(seen, "200 OK", &[&format!("Digest: adler32={sum:08x}")], &sent)
+            }
+            _ => Reply::whole(seen, "404 Not Found", &[], b""),
+        }
+    })
+}
+
+#[test]
+fn a_source_that_is_untrue_is_at_fault_and_not_who_complains() {
+    let test = "a_source_that_is_untrue_is_at_fault_and_not_who_complains";
+    let Some(server) = Server::start(test) else { return };
+    let honest = server.plain("honest");
+    for (lie, what) in [
+        (Lie::Bytes, "transfer peer_misbehaved"),
+        (Lie::Length, "transfer peer_misbehaved"),
+        (Lie::Checksum, "checksum checksum_mismatch"),
+    ] {
+        let liar = lying(lie);
+        let endpoints = [
+            endpoint("LIAR", &[&liar.url("/data")], SOURCE),
+            endpoint("HONEST", &[&honest.url], "roles = [\"destination\", \"active\"]"),
+        ];
+        let run = run(&server.mesh(&server.file("pull\", \"streamed", &endpoints))).failed_with(1);
+        let expected = ["pull", "streamed"].map(|mode| format!("LIAR>HONEST http {mode}: source {what}"));
+        assert_eq!(failed(&last_json(&run)), expected, "{lie:?}: {}", run.said());
+        assert_eq!(visible(&honest.path), Vec::<String>::new(), "{lie:?}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use remote::{Delegation, Resource};
 use storage::Overwrite;
 use transfer::route::{LearnedAbilities, Preference};
 use transfer::{BetweenServers, Comparison, Flow, News, Order, Progress, Streams, Verification, WayNews};
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::Mesh;
 use super::commands::{End, Reproduction};
@@ -18,6 +18,7 @@ use super::endpoint::Protocol;
 use super::plan::{Ends, Planned, Seat};
 use super::step::{StepName, Timed, failure, milliseconds, timed};
 use super::through::{OrderedCopy, Through};
+use crate::limits::EXAMINED_BYTES_MAX;
 use crate::steps::{self, ADLER32, ADLER32_OR_MD5};
 
 /// How the file came to the source.
@@ -178,7 +179,7 @@ impl Attempt<'_, '_> {
     }
 
     fn failure(&self, step: StepName, error: &Error, note: Option<&str>) -> Failure {
-        let is_of_source = step != StepName::Seed && error.side() == Side::Source && differs(error);
+        let is_of_source = step != StepName::Seed && is_lie(error);
         let lines = match is_of_source {
             true => self.reproduction.source_lines(),
             false => self.reproduction.lines(step),
@@ -186,17 +187,29 @@ impl Attempt<'_, '_> {
         failure(error, note, lines)
     }
 
-    /// The destination has not what the source was given: reads the source, which may have sent
-    /// something else.
+    /// A destination that gets something else than the source was given, or too little, or nothing
+    /// for long, can only complain about what it sees itself. So the source is read, and is at
+    /// fault if it does not send the file here either.
     async fn examined<T>(&self, result: Result<T>) -> Result<T> {
+        let mesh = self.mesh;
+        // A source that pushes reads its file otherwise than for others.
+        let is_readable = mesh.content.size_bytes() <= EXAMINED_BYTES_MAX && self.mode != Mode::Push;
         let error = match result {
-            Err(error) if is_difference(&error) => error,
+            Err(error) if is_difference(&error) || (is_readable && may_be_of_source(&error)) => error,
             other => return other,
         };
-        let (mesh, file) = (self.mesh, self.source);
-        let reading = steps::download(&mesh.client, file, &mesh.content);
-        let read = timed(mesh.settings.upload_timeout, Side::Source, &file.location, reading).await;
-        Err(read.result.err().filter(differs).unwrap_or(error))
+        let file = self.source;
+        let reading = async {
+            steps::download(&mesh.client, file, &mesh.content).await?;
+            // What it says of the file may be wrong, too, and others compare with that.
+            match mesh.settings.checksums && mesh.endpoints[self.ends.source.endpoint].has_checksums {
+                true => steps::digest(&mesh.client, file, &mesh.content, checksums_of(file), false).await,
+                false => Ok(()),
+            }
+        };
+        let limit = mesh.settings.upload_timeout.min(mesh.settings.copy_timeout);
+        let read = timed(limit, Side::Source, &file.location, reading).await;
+        Err(read.result.err().filter(is_lie).unwrap_or(error))
     }
 
     /// Notes a step with its failure, if it failed. The first failure is that of the cell.
@@ -319,11 +332,7 @@ impl Attempt<'_, '_> {
             let why = "the file of endpoints says that it reports none".to_owned();
             return self.skip(StepName::Checksum, why);
         }
-        let wanted = match Protocol::of(&file.location) {
-            Protocol::Root => ADLER32,
-            Protocol::Http | Protocol::S3 => ADLER32_OR_MD5,
-        };
-        let asking = steps::digest(&mesh.client, file, &mesh.content, wanted, false);
+        let asking = steps::digest(&mesh.client, file, &mesh.content, checksums_of(file), false);
         let sum = timed(limit, Side::Destination, &file.location, asking).await;
         let result = match is_right_size {
             true => self.examined(sum.result).await,
@@ -358,9 +367,35 @@ fn is_difference(error: &Error) -> bool {
     matches!(error.code(), ErrorCode::PeerSizeDiffers | ErrorCode::ChecksumMismatch)
 }
 
-/// Whether what was read is not what was stored.
-fn differs(error: &Error) -> bool {
-    (error.code(), error.phase()) == (ErrorCode::PeerMisbehaved, Phase::Transfer)
+/// Whether a destination may say so only because of what it got from the source.
+fn may_be_of_source(error: &Error) -> bool {
+    let is_vague = matches!(
+        error.code(),
+        ErrorCode::PeerFailed | ErrorCode::PeerMisbehaved | ErrorCode::PeerClosed | ErrorCode::PeerStalled
+    );
+    let has_begun = matches!(error.phase(), Phase::Transfer | Phase::Checksum | Phase::Commit);
+    is_vague && has_begun && error.side() != Side::Source
+}
+
+/// Whether reading a source shows that it does not send what it was given, or calls it something
+/// else.
+fn is_lie(error: &Error) -> bool {
+    let is_wrong = match error.code() {
+        ErrorCode::ChecksumMismatch => true,
+        ErrorCode::PeerMisbehaved | ErrorCode::PeerClosed | ErrorCode::PeerStalled | ErrorCode::PeerSizeDiffers => {
+            error.phase() == Phase::Transfer
+        }
+        _ => false,
+    };
+    is_wrong && error.side() == Side::Source
+}
+
+/// The checksums that a server of this kind is asked for.
+fn checksums_of(file: &Resource) -> &'static [ChecksumAlgorithm] {
+    match Protocol::of(&file.location) {
+        Protocol::Root => ADLER32,
+        Protocol::Http | Protocol::S3 => ADLER32_OR_MD5,
+    }
 }
 
 /// Whether a copy failed only because the destination does not have what the active server says it
