@@ -16,6 +16,7 @@ mod links;
 mod mesh;
 mod mesh_peers;
 mod mesh_strangers;
+mod misled;
 mod next_steps;
 mod overlap;
 mod python;

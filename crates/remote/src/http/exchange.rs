@@ -102,6 +102,12 @@ impl Ask<'_> {
         !reads.contains(&self.method)
     }
 
+    /// Whether the request destroys what stands under the name: a redirect to another file would
+    /// destroy that one.
+    fn destroys(&self) -> bool {
+        matches!(self.method, Method::Delete | Method::Move)
+    }
+
     /// The phase in which the request is lost.
     fn phase(&self) -> Phase {
         match self.method {
@@ -239,6 +245,10 @@ impl Client {
                 return Ok(Reply::Answered(answer));
             };
             let next = at.redirected(reference, ask.changes())?;
+            if ask.destroys() && !is_same_file(file, &next) {
+                let error = at.error(ErrorCode::PeerMisbehaved, Phase::Open);
+                return Err(error.with_detail(format!("the redirect leads to another file, {}", next.location)));
+            }
             let service = answer.head.delegate_to().next().map(str::to_owned);
             left_tls |= at.downgrades_to(&next);
             answer.finish().await;
@@ -365,6 +375,14 @@ impl Client {
         live.connection.stream.set_stall(self.options.stall);
         Ok(outcome)
     }
+}
+
+/// Whether a redirect leads to the file that was asked for: a server may have it under any name of
+/// its own, and another server under the same last component of the path. What a file of ours is
+/// called has been checked.
+fn is_same_file(file: &Resource, next: &Resource) -> bool {
+    let (asked, led) = (&file.location, &next.location);
+    file.access.own_name.is_some() || asked.same_origin(led) || asked.file_name() == led.file_name()
 }
 
 /// Where an answer redirects to. The method stays the same, as storage servers expect. COPY follows
