@@ -133,9 +133,10 @@ impl Copy<'_> {
         send_damaged_again(local, upload.outlet()).await?;
         self.check_before_close(upload.as_mut()).await?;
         self.progress.enter(Phase::Commit);
-        let stored = upload.finish().await?;
-        let _ = asked.stored.set((bytes, stored.clone()));
+        let finished = upload.finish().await;
         let computed = hasher.map(Hasher::finish).unwrap_or_default();
+        let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &facts.checksums))?;
+        let _ = asked.stored.set((bytes, stored.clone()));
         let kept = local.map(|_| facts.checksums.clone()).unwrap_or_default();
         let mut theirs = facts.checksums;
         if let Some(incoming) = incoming {
@@ -153,6 +154,18 @@ impl Copy<'_> {
     }
 
     /// Checks the source once more if the server keeps only what is closed.
+    /// Why the destination refused what it got. It compares that with what the source declared, and
+    /// we have read the same bytes: where they differ, the source is at fault.
+    fn refused_at_end(&self, error: Error, computed: &[Checksum], declared: &[Checksum]) -> Error {
+        if error.peer_status().is_none() || self.source.local().is_some() {
+            return error;
+        }
+        match compare(self.order, computed, declared, Side::Source) {
+            Err(differs) if differs.code() == ErrorCode::ChecksumMismatch => differs,
+            _ => error,
+        }
+    }
+
     async fn check_before_close(&self, upload: &mut dyn UploadStream) -> Result<()> {
         match upload.created().is_some_and(|created| created.identity.is_unclosed) {
             true => self.source.check_unchanged().await,
