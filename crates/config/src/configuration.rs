@@ -21,6 +21,7 @@ use crate::tokens::{self, Issuer, Tokens};
 use crate::users::{self, Quota, Users};
 use crate::values::UpstreamIdentity;
 use crate::values::{AuthenticationMethod, ClearText, LogFormat, XrootTls};
+use crate::web::Web;
 use crate::x509::X509;
 use crate::{export_cache, forwarding, remote_hosts, rules, sections};
 
@@ -51,6 +52,7 @@ sections! {
         scitags: SciTags;
         flows: Vec<FlowRule>;
         storage_report: StorageReport;
+        web: Web;
         redirector: Redirector;
         nodes: Vec<ClusterNode>;
         sites: Vec<Site>;
@@ -123,6 +125,7 @@ impl Configuration {
         found.extend(flow_faults(&self.flows));
         found.extend(Conflict::of::<Log>(self.log_fault()));
         found.extend(Conflict::of::<StorageReport>(self.storage_report.faults()));
+        found.extend(Conflict::of::<Web>(self.web_faults()));
         found.extend(Conflict::of::<Cluster>(self.cluster.faults()));
         found.extend(Conflict::of::<Bus>(self.bus.faults(!self.exports.is_empty())));
         found.extend(Conflict::of::<X509>(self.x509.faults()));
@@ -202,6 +205,11 @@ impl Configuration {
             );
         }
         faults
+    }
+
+    fn web_faults(&self) -> Vec<String> {
+        let has_sign_in = !self.issuers.is_empty() || self.tokens.scitokens_file.is_some() || self.x509.can_verify();
+        self.web.faults(self.server.certificate.is_some(), has_sign_in)
     }
 
     fn copy_faults(&self) -> Vec<String> {

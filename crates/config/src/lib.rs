@@ -28,6 +28,7 @@ mod remotes;
 mod rules;
 mod s3_export;
 pub mod section;
+pub mod shown;
 mod storage_report;
 mod storage_role;
 mod suggest;
@@ -37,6 +38,7 @@ mod tokens;
 mod upstream;
 mod users;
 pub mod values;
+mod web;
 mod x509;
 
 pub use bus::Bus;
@@ -66,4 +68,5 @@ pub use values::{
     AuthenticationMethod, Bytes, ClearText, ClientCertificates, LogFormat, Niceness, ShareCount, UpstreamIdentity,
     Verification, XrootTls, parse_duration, parse_size,
 };
+pub use web::Web;
 pub use x509::X509;

@@ -304,6 +304,9 @@ pub trait Values: Sized {
 
     /// For each key, in order: the files that its value names.
     fn paths(&self) -> Vec<Vec<&Path>>;
+
+    /// For each key, in order: its value as TOML; `None` if it is not set.
+    fn written(&self) -> Vec<Option<String>>;
 }
 
 /// Part of a configuration: the values of one section, or of all sections with that name.
@@ -323,6 +326,9 @@ pub trait Part: Sized {
 
     /// The files that it names.
     fn files(&self) -> Vec<NamedFile>;
+
+    /// All keys with their values, as [`Values::written`].
+    fn written(&self) -> Vec<(KeyPath, Option<String>)>;
 }
 
 /// A configuration; [`sections!`] implements it.
@@ -341,6 +347,9 @@ pub trait Sections: Sized {
 
     /// All files that it names.
     fn files(&self) -> Vec<NamedFile>;
+
+    /// All keys with their values as TOML, in the order of the manual; `None`: not set.
+    fn written(&self) -> Vec<(KeyPath, Option<String>)>;
 
     /// Finds mistakes that involve several keys. `root` has the offsets, `line` turns one into a
     /// line.
@@ -375,6 +384,11 @@ pub fn files<T: Values>(index: usize, values: &T) -> Vec<NamedFile> {
         }));
     }
     files
+}
+
+/// [`Part::written`] for one section.
+pub fn written<T: Values>(index: usize, values: &T) -> Vec<(KeyPath, Option<String>)> {
+    places::<T>(index).zip(values.written()).collect()
 }
 
 impl<T: Values> Part for Vec<T> {
@@ -414,6 +428,11 @@ impl<T: Values> Part for Vec<T> {
         let all = self.iter().enumerate();
         all.flat_map(|(index, values)| files(index, values)).collect()
     }
+
+    fn written(&self) -> Vec<(KeyPath, Option<String>)> {
+        let all = self.iter().enumerate();
+        all.flat_map(|(index, values)| written(index, values)).collect()
+    }
 }
 
 /// Declares a section: `key: Type = Some(default) => LIVE;`, or `= None` for a required key. After
@@ -435,7 +454,7 @@ macro_rules! section {
 
         const _: () = {
             use $crate::section::{
-                Fault, Key, NamedFile, Part, KeyPath, Reader, Reload, Section, Values, changed, files, is_none_token,
+                Fault, Key, NamedFile, Part, KeyPath, Reader, Reload, Section, Values, changed, files, is_none_token, written,
             };
             use $crate::values::Setting;
 
@@ -486,6 +505,10 @@ macro_rules! section {
                 fn paths(&self) -> Vec<Vec<&std::path::Path>> {
                     vec![$( Setting::paths(&self.$key) ),+]
                 }
+
+                fn written(&self) -> Vec<Option<String>> {
+                    vec![$( Setting::write(&self.$key) ),+]
+                }
             }
 
             impl Part for $type {
@@ -512,6 +535,10 @@ macro_rules! section {
 
                 fn files(&self) -> Vec<NamedFile> {
                     files(0, self)
+                }
+
+                fn written(&self) -> Vec<(KeyPath, Option<String>)> {
+                    written(0, self)
                 }
             }
         };
@@ -569,6 +596,12 @@ macro_rules! sections {
                 fn files(&self) -> Vec<NamedFile> {
                     let mut all = Vec::new();
                     $( all.extend(Part::files(&self.$section)); )+
+                    all
+                }
+
+                fn written(&self) -> Vec<(KeyPath, Option<String>)> {
+                    let mut all = Vec::new();
+                    $( all.extend(Part::written(&self.$section)); )+
                     all
                 }
             }

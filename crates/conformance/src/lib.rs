@@ -15,6 +15,7 @@ mod endpoint;
 mod files;
 mod lab;
 mod log;
+mod look;
 mod macaroon;
 mod raw;
 mod run;
@@ -34,6 +35,7 @@ pub use files::{
 };
 pub use lab::{Lab, Slot, shared};
 pub use log::{log_lines, requests, requests_with, transfers};
+pub use look::{Look, assert_pages_are_good, look_at};
 pub use macaroon::{Twins, macaroon, oauth_macaroon};
 pub use raw::{Received, exchange, open, read_answer, tls, tls_session, tls_session_as};
 pub use run::{Run, background, run, run_with_input};

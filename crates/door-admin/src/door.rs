@@ -52,6 +52,32 @@ pub struct Admin {
     pub part: Option<Arc<dyn Part>>,
 }
 
+impl Admin {
+    /// Looks at everything that the server needs to do its work.
+    pub async fn checks(&self) -> Vec<Check> {
+        let now_s = endpoint::clock::now_s();
+        let seconds_left = (self.certificate_expiry_s)().map(|end_s| end_s - now_s);
+        let mut checks = vec![check_certificate(seconds_left)];
+        for export in (self.exports)() {
+            checks.push(check_export(&export).await);
+        }
+        if let Some(part) = &self.part {
+            checks.extend(part.checks().await);
+        }
+        if (self.stopping)() {
+            checks.push(Check {
+                name: "server".to_owned(),
+                ok: false,
+                needed: true,
+                says: "It is stopping.".to_owned(),
+            });
+        }
+        // The old configuration stays in use, so this alone does not make the server unready.
+        checks.push(check_reload((self.reload)().and_then(|reload| reload.fault)));
+        checks
+    }
+}
+
 impl std::fmt::Debug for Admin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Admin")
@@ -151,26 +177,8 @@ async fn explain_json(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {
-    let now_s = endpoint::clock::now_s();
-    let seconds_left = (admin.certificate_expiry_s)().map(|end_s| end_s - now_s);
-    let mut checks = vec![check_certificate(seconds_left)];
-    for export in (admin.exports)() {
-        checks.push(check_export(&export).await);
-    }
-    if let Some(part) = &admin.part {
-        checks.extend(part.checks().await);
-    }
-    if (admin.stopping)() {
-        checks.push(Check {
-            name: "server".to_owned(),
-            ok: false,
-            needed: true,
-            says: "It is stopping.".to_owned(),
-        });
-    }
+    let checks = admin.checks().await;
     let all = checks.iter().all(|check| check.ok || !check.needed);
-    // The old configuration stays in use, so this alone does not make the server unready.
-    checks.push(check_reload((admin.reload)().and_then(|reload| reload.fault)));
     let list: Vec<_> = checks
         .iter()
         .map(|check| json!({"name": check.name, "ok": check.ok, "says": check.says}))

@@ -9,6 +9,7 @@ mod limits;
 mod monitoring;
 mod nodes;
 mod operations;
+mod pages;
 mod s3_export;
 mod scitags;
 mod secrets;

@@ -11,7 +11,8 @@ use types::{Error, ErrorCode, Location, LogicalPath, Phase, Side};
 
 use super::finding::{Finding, Position};
 use super::lines::Lines;
-use super::rules::{meets, trees};
+use super::rules::trees;
+use crate::server::rules::meets;
 
 /// Finds base paths of issuers outside of all exports. Scopes of their tokens have no effect.
 pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {

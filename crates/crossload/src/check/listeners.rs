@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use config::Server;
+use config::Configuration;
 use http_wire::{HeadLimits, Method, RequestBuilder};
 use net::address::AddressPolicy;
 use net::dial::dial;
@@ -23,8 +23,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const OURS: &str = "crossload/";
 
 /// Checks the addresses without binding them.
-pub(crate) fn check(server: &Server, lines: &Lines) -> Vec<Finding> {
-    let positions = positions(server, lines);
+pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
+    let positions = positions(configuration, lines);
     let mut findings = Vec::new();
     for (index, (address, position)) in positions.iter().enumerate() {
         if is_missing(address.ip()) {
@@ -45,8 +45,8 @@ pub(crate) fn check(server: &Server, lines: &Lines) -> Vec<Finding> {
 }
 
 /// Dials the doors, unless another program uses one of their addresses: its answers would mislead.
-pub(crate) async fn check_doors(server: &Server, lines: &Lines, doors: &Doors<'_>) -> Vec<Finding> {
-    let held = held_by_others(server, lines).await;
+pub(crate) async fn check_doors(configuration: &Configuration, lines: &Lines, doors: &Doors<'_>) -> Vec<Finding> {
+    let held = held_by_others(configuration, lines).await;
     match held.is_empty() {
         true => doors.check().await,
         false => held,
@@ -54,16 +54,16 @@ pub(crate) async fn check_doors(server: &Server, lines: &Lines, doors: &Doors<'_
 }
 
 /// Finds addresses at which another program answers.
-async fn held_by_others(server: &Server, lines: &Lines) -> Vec<Finding> {
+async fn held_by_others(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (address, position) in positions(server, lines) {
+    for (address, position) in positions(configuration, lines) {
         if address.port() == 0 || is_missing(address.ip()) {
             continue;
         }
         let Some(holder) = holder(address, "/health").await else {
             continue;
         };
-        if is_ours(&holder, server.admin_listen == Some(address)) {
+        if is_ours(&holder, configuration.server.admin_listen == Some(address)) {
             continue;
         }
         let name = holder.and_then(|(_, name)| name);
@@ -75,7 +75,8 @@ async fn held_by_others(server: &Server, lines: &Lines) -> Vec<Finding> {
     findings
 }
 
-fn positions(server: &Server, lines: &Lines) -> Vec<(SocketAddr, Position)> {
+fn positions(configuration: &Configuration, lines: &Lines) -> Vec<(SocketAddr, Position)> {
+    let server = &configuration.server;
     let listen = server
         .listen
         .iter()
@@ -83,7 +84,9 @@ fn positions(server: &Server, lines: &Lines) -> Vec<(SocketAddr, Position)> {
     let admin = server
         .admin_listen
         .map(|address| (address, lines.of("server", "admin_listen")));
-    listen.chain(admin).collect()
+    let pages = configuration.web.listen;
+    let pages = pages.map(|address| (address, lines.of("web", "listen")));
+    listen.chain(admin).chain(pages).collect()
 }
 
 /// Whether the host lacks the address. Sends nothing and binds only a free port.

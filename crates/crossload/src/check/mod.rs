@@ -200,7 +200,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
         wants_directory,
     );
     findings.extend(server_certificate(configuration, lines, &authorities, environment));
-    findings.extend(listeners::check(&configuration.server, lines));
+    findings.extend(listeners::check(configuration, lines));
     findings.extend(dns::unusable(configuration, lines));
     findings.extend(secrets::check(
         &secret_files(&configuration.files(), lines),
@@ -337,7 +337,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         listen_position: lines.of("server", "listen"),
         name_position: name_position.clone(),
     };
-    findings.extend(listeners::check_doors(server, lines, &doors).await);
+    findings.extend(listeners::check_doors(configuration, lines, &doors).await);
     findings.extend(cms::check_managers(configuration, lines).await);
     findings.extend(monitoring::check(configuration, lines).await);
     let (server_trust, _) = ClientTls::load(&Trust {

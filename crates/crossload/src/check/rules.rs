@@ -6,6 +6,7 @@ use types::LogicalPath;
 
 use super::finding::Finding;
 use super::lines::Lines;
+use crate::server::rules::meets;
 
 /// Checks rights, and the doors that serve them.
 pub(crate) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
@@ -150,18 +151,6 @@ fn why_no_client(who: &Who, configuration: &Configuration) -> Option<(String, St
     }
 }
 
-/// Whether the path pattern of a rule and an export have any path in common.
-pub(super) fn meets(area: &str, export: &str) -> bool {
-    let begin = area.split(['*', '{']).next().unwrap_or_default().trim_end_matches('/');
-    let export = export.trim_end_matches('/');
-    let within = |inner: &str, outer: &str| {
-        inner
-            .strip_prefix(outer)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    within(begin, export) || within(export, begin) || (area.contains('*') && export.starts_with(begin))
-}
-
 fn doors(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let mut findings = Vec::new();
     let server = &configuration.server;
@@ -230,27 +219,6 @@ mod tests {
             let rule = rule("/data").replace("anyone", who);
             assert_eq!(codes(&format!("{tree}{rule}")), ["rule_no_clients"], "{who}");
             assert_eq!(codes(&format!("{tree}{rule}{enough}")), [""; 0], "{who}");
-        }
-    }
-
-    #[test]
-    fn areas_meet_exports_that_hold_them_or_lie_in_them() {
-        for (area, export) in [
-            ("/", "/data"),
-            ("/data/x", "/data"),
-            ("/data/*", "/data"),
-            ("/da*", "/data"),
-            ("/x", "/"),
-        ] {
-            assert!(meets(area, export), "{area} {export}");
-        }
-        for (area, export) in [
-            ("/dat", "/data"),
-            ("/data2", "/data"),
-            ("/other/*", "/data"),
-            ("/users/{user}", "/data"),
-        ] {
-            assert!(!meets(area, export), "{area} {export}");
         }
     }
 }

@@ -27,6 +27,7 @@ use super::identities::Identities;
 use super::log::Log;
 use super::node::{NodeGround, NodeState};
 use super::other_side::{Delegated, HandedOver};
+use super::pages::Pages;
 use super::shares::{Logged, Shares};
 use super::space_report::{ReportGround, SpaceReports};
 use super::subsystem::{Ground, Subsystem};
@@ -57,6 +58,8 @@ pub(crate) struct Assembly {
     pub(crate) cms: CmsLeaf,
     /// The membership on a message bus.
     pub(crate) bus: BusMember,
+    /// What the pages for operators follow.
+    pub(crate) pages: Pages,
     /// The reasons of refusals, for all doors.
     pub(crate) refusals: Refusals,
     /// The slots for third-party copies, for all doors.
@@ -126,6 +129,7 @@ impl Assembly {
         Ok(Self {
             bus: Subsystem::build(&member_ground, configuration)?,
             cms: Subsystem::build(&cms_ground, configuration)?,
+            pages: Subsystem::build(ground, configuration)?,
             certificate: Subsystem::build(ground, configuration)?,
             identities: Subsystem::build(ground, configuration)?,
             trust_files: Subsystem::build(ground, configuration)?,
@@ -159,6 +163,7 @@ impl Assembly {
             &self.space_report,
             &self.cms,
             &self.bus,
+            &self.pages,
         ]
     }
 

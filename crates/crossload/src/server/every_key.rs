@@ -286,6 +286,8 @@ const CASES: &[Case] = &[
     ("flow.path", "experiment = 2", "", r#""/atlas""#, ""),
     ("flow.experiment", "", "2", "3", ""),
     ("flow.activity", "experiment = 2", "", "4", ""),
+    ("web.listen", "", "", r#""127.0.0.1:9""#, ""),
+    ("web.viewers", "", "", r#"["vo:ops"]"#, ""),
     ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
     ("redirector.path", "", r#""/a""#, r#""/b""#, NODE),
     ("redirector.anonymous", TREE, "", r#""read""#, NODE),
@@ -491,6 +493,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
         assembly.cms.wanted(),
         assembly.node.wanted(),
         assembly.space_report.wanted(),
+        assembly.pages.wanted(),
     )
 }
 

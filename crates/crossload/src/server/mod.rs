@@ -7,6 +7,7 @@ pub(crate) mod assemble;
 mod bus;
 mod caches;
 pub(crate) mod certificate;
+mod certificate_list;
 mod choices;
 mod cms;
 mod doors;
@@ -26,6 +27,7 @@ mod node_tokens;
 mod node_troubles;
 pub(crate) mod offline;
 pub(crate) mod other_side;
+mod pages;
 mod personal_names;
 mod receivers;
 mod redirecting;
@@ -368,14 +370,19 @@ impl Server {
             admin_address = listener.local_addr().ok();
             self.open_admin_door(listener)?;
         }
+        let pages_address = self.open_pages()?;
         if let Some(address) = admin_address {
             output::line(&format!("admin on http://{address}"));
+        }
+        if let Some(address) = pages_address {
+            output::line(&format!("pages on {scheme}://{address}"));
         }
         let listening = &self.assembly.ground.addresses;
         self.log.write(
             "started",
             &json!({"version": env!("CARGO_PKG_VERSION"), "listen": listening, "admin": admin_address,
-                "exports": self.configuration.exports.len(), "tls": self.configuration.server.certificate.is_some()}),
+                "pages": pages_address, "exports": self.configuration.exports.len(),
+                "tls": self.configuration.server.certificate.is_some()}),
         );
         self.assembly.certificate.tell_expiry(&self.log);
         self.assembly.cms.start();
@@ -384,13 +391,24 @@ impl Server {
         Ok(())
     }
 
-    fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
-        let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+    /// The address of the pages for operators, if there are any.
+    fn open_pages(&self) -> Result<Option<SocketAddr>, Failure> {
+        let Some(address) = self.configuration.web.listen else {
+            return Ok(None);
+        };
+        let listener = bind(address)?;
+        let address = listener.local_addr().ok();
+        pages::open(listener, &self.assembly, self.admin())?;
+        Ok(address)
+    }
+
+    /// What administrators ask about.
+    fn admin(&self) -> Arc<Admin> {
         let (shown, expiry) = (self.assembly.exported.shown.clone(), self.assembly.certificate.expiry());
         let (stopping, reload_state) = (self.stopping.clone(), self.reload_state.clone());
         let (tasks, log, trust_files) = (self.tasks.clone(), self.log.clone(), self.assembly.trust_files.clone());
         let (observer, fair_share) = (self.observer.clone(), self.assembly.ground.fair_share.clone());
-        let admin = Arc::new(Admin {
+        Arc::new(Admin {
             metrics: self.metrics.clone(),
             refusals: self.assembly.refusals.clone(),
             exports: Box::new(move || shown.get()),
@@ -411,9 +429,13 @@ impl Server {
                 self.assembly.exported.trials_part(),
                 self.monitoring.part(),
             ]))),
-        });
+        })
+    }
+
+    fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
+        let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let log = Arc::new(AdminLog(self.observer.clone()));
-        let door = door_admin::door(admin, PRODUCT.to_owned(), log);
+        let door = door_admin::door(self.admin(), PRODUCT.to_owned(), log);
         // It stays open while the others close, and says that the server is stopping.
         tokio::spawn(async move { door.accept(listener).await });
         Ok(())

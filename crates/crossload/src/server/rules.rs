@@ -43,6 +43,18 @@ pub(crate) fn authdb(file: &Path) -> Result<Vec<Rule>, Failure> {
     })
 }
 
+/// Whether the path pattern of a rule and an export have any path in common.
+pub(crate) fn meets(area: &str, export: &str) -> bool {
+    let begin = area.split(['*', '{']).next().unwrap_or_default().trim_end_matches('/');
+    let export = export.trim_end_matches('/');
+    let within = |inner: &str, outer: &str| {
+        inner
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    within(begin, export) || within(export, begin) || (area.contains('*') && export.starts_with(begin))
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
@@ -74,5 +86,26 @@ mod tests {
         assert!(decide("[[node]]\nurl = \"https://d1.example.org:1094\"\n"));
         // Without nodes the section has no effect.
         assert!(!decide(""));
+    }
+
+    #[test]
+    fn areas_meet_exports_that_hold_them_or_lie_in_them() {
+        for (area, export) in [
+            ("/", "/data"),
+            ("/data/x", "/data"),
+            ("/data/*", "/data"),
+            ("/da*", "/data"),
+            ("/x", "/"),
+        ] {
+            assert!(meets(area, export), "{area} {export}");
+        }
+        for (area, export) in [
+            ("/dat", "/data"),
+            ("/data2", "/data"),
+            ("/other/*", "/data"),
+            ("/users/{user}", "/data"),
+        ] {
+            assert!(!meets(area, export), "{area} {export}");
+        }
     }
 }

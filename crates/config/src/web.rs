@@ -1,0 +1,124 @@
+//! Keys of the pages for operators.
+
+use std::net::SocketAddr;
+
+use policy::Who;
+
+use crate::rules::RuleSubjects;
+use crate::section;
+use crate::section::{LIVE, RESTART};
+
+section! {
+    /// Pages for operators: what the server does now, and its configuration in effect
+    /// ([pages.md](pages.md)). Off without `listen`.
+    "web" false Web {
+        /// Address of the pages. On a loopback address, everyone on this machine may look at them.
+        /// Any other address needs `[server] certificate` and `viewers`.
+        listen: Option<SocketAddr> = Some(None) => RESTART;
+        /// Who may look at the pages: the words of a rule's `who`, such as `"vo:ops"` or
+        /// `"dn:/CN=Jane Doe"`; a list in the list means that all its words must hold. When not
+        /// empty, loopback clients must sign in, too.
+        viewers: Vec<RuleSubjects> = Some(Vec::new()) => LIVE;
+    }
+}
+
+impl Web {
+    /// Whether the pages are shown to clients on this machine only.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        self.listen.is_none_or(is_loopback)
+    }
+
+    /// Mistakes in this section. `has_tls`: the server has a certificate. `has_sign_in`: it accepts
+    /// tokens of issuers or clients' certificates.
+    pub(crate) fn faults(&self, has_tls: bool, has_sign_in: bool) -> Vec<String> {
+        let mut faults = Vec::new();
+        let lists = [("viewers", &self.viewers)];
+        for (key, list) in lists {
+            for subjects in list {
+                if let Some(words) = subjects.rule().fault() {
+                    faults.push(format!("{key}: {words}"));
+                } else if !subjects.0.iter().any(needs_credential) {
+                    faults.push(format!(
+                        "{key}: each entry must name a credential; add \"authenticated\", or a word such as \"vo:ops\""
+                    ));
+                }
+            }
+        }
+        if self.is_local() {
+            return faults;
+        }
+        if !has_tls {
+            faults.push(
+                "listen: an address that others reach needs TLS; set [server] certificate and key, or listen on \
+                 127.0.0.1"
+                    .to_owned(),
+            );
+        }
+        if self.viewers.is_empty() {
+            faults.push(
+                "listen: an address that others reach needs viewers; name them, or listen on 127.0.0.1".to_owned(),
+            );
+        } else if !has_sign_in {
+            faults.push(
+                "viewers: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates"
+                    .to_owned(),
+            );
+        }
+        faults
+    }
+}
+
+/// Whether only a client with a credential can match.
+fn needs_credential(who: &Who) -> bool {
+    !matches!(who, Who::Anyone | Who::Address(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::Configuration;
+
+    fn faults(text: &str) -> String {
+        let read = Configuration::parse(text, Path::new("/etc"), "c.toml");
+        read.map_or_else(|faults| faults.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn others_need_tls_and_a_sign_in() {
+        for address in ["127.0.0.1:0", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            assert_eq!(faults(&format!("[web]\nlisten = \"{address}\"\n")), "", "{address}");
+        }
+        let public = "[web]\nlisten = \"[::]:8443\"\n";
+        let told = faults(public);
+        assert!(
+            told.contains(":2: listen: an address that others reach needs TLS"),
+            "{told}"
+        );
+        assert!(told.contains("needs viewers"), "{told}");
+        let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
+        let viewers = format!("{tls}{public}viewers = [\"vo:ops\"]\n");
+        assert!(
+            faults(&viewers).contains("no client can sign in"),
+            "{}",
+            faults(&viewers)
+        );
+        assert_eq!(faults(&format!("{viewers}[[issuer]]\nurl = \"https://iam\"\n")), "");
+        assert_eq!(faults(&format!("{viewers}[x509]\ntrust_directory = \"t\"\n")), "");
+    }
+
+    #[test]
+    fn viewers_show_credentials() {
+        let with = |viewers: &str| faults(&format!("[web]\nviewers = [{viewers}]\n"));
+        for anonymous in ["\"anyone\"", "\"address:192.0.2.0/24\"", "\"vo:a\", \"anyone\""] {
+            assert!(with(anonymous).contains("must name a credential"), "{anonymous}");
+        }
+        assert_eq!(with("[\"address:192.0.2.0/24\", \"authenticated\"]"), "");
+        assert!(
+            with("\"subject:jane\"").contains("viewers: "),
+            "a subject needs its issuer"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The pages for operators: as programs get them, and as Chromium shows them.
+
+use std::fs;
+
+use conformance::{Lab, Look, assert_pages_are_good, look_at};
+use serde_json::Value;
+use testkit::{Crossload, available};
+
+const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+const JOHN: &str = "/O=Crossload test/CN=John Doe";
+
+/// A server with pages on loopback.
+fn server(lab: &Lab, more: &str) -> testkit::Result<Crossload> {
+    let mut options = lab.options("pages");
+    options.macaroons = true;
+    options.more = format!("[web]\nlisten = \"127.0.0.1:0\"\n{more}");
+    lab.crossload(options)
+}
+
+/// Where the pages are, by this scheme.
+fn pages(server: &Crossload, scheme: &str) -> String {
+    let said = server.log().stdout();
+    let address = said.lines().find_map(|line| line.strip_prefix("pages on https://"));
+    let address = address.unwrap_or_else(|| panic!("no pages in {said}"));
+    let (_, port) = address.rsplit_once(':').expect("a port");
+    format!("{scheme}://localhost:{port}")
+}
+
+#[test]
+fn the_endpoint_is_shown_without_secrets() {
+    let name = "the_endpoint_is_shown_without_secrets";
+    let Some(lab) = available(name, Lab::new("pages-endpoint")) else {
+        return;
+    };
+    let Some(server) = available(name, server(&lab, "")) else {
+        return;
+    };
+    let page = lab.curl(&[format!("{}/endpoint", pages(&server, "http"))]).expect(200);
+    let text = page.text();
+    let directory = server.configuration();
+    let secret = fs::read_to_string(directory.with_file_name("macaroon.secret")).expect("a secret");
+    for needed in [
+        "<code>secret_file</code>",
+        "set, not shown",
+        "server certificate",
+        "days left",
+        "export /data",
+    ] {
+        assert!(text.contains(needed), "{needed} is missing in {text}");
+    }
+    assert!(
+        !text.contains(secret.trim()) && !text.contains("macaroon.secret"),
+        "{text}"
+    );
+    assert!(
+        page.header("content-security-policy")
+            .is_some_and(|policy| policy.contains("default-src 'none'"))
+    );
+    assert_eq!(page.header("strict-transport-security"), None);
+    let encrypted = lab.curl(&[format!("{}/endpoint", pages(&server, "https"))]).expect(200);
+    let promised = encrypted.header("strict-transport-security").expect("over TLS");
+    assert!(promised.starts_with("max-age="), "{promised}");
+    let json = [
+        "-H",
+        "Accept: application/json",
+        &format!("{}/endpoint", pages(&server, "http")),
+    ];
+    let document: Value = serde_json::from_str(&lab.curl(&json).expect(200).text()).expect("JSON");
+    assert_eq!(document["exports"][0]["path"], "/data", "{document}");
+    assert!(
+        document["checks"]
+            .as_array()
+            .is_some_and(|checks| checks.iter().all(|one| one["ok"] == true))
+    );
+    assert!(!document.to_string().contains(secret.trim()));
+    let foreign = [
+        "-H",
+        "Host: evil.example",
+        &format!("{}/endpoint", pages(&server, "http")),
+    ];
+    lab.curl(&foreign).expect(403);
+}
+
+#[test]
+fn viewers_are_named_by_their_certificates() {
+    let name = "viewers_are_named_by_their_certificates";
+    let Some(lab) = available(name, Lab::new("pages-viewers")) else {
+        return;
+    };
+    let trust = lab.authority().trust_directory();
+    let more = format!("viewers = [\"dn:{JANE}\"]\n[x509]\ntrust_directory = {trust:?}\n");
+    let Some(server) = available(name, server(&lab, &more)) else {
+        return;
+    };
+    let page = format!("{}/endpoint", pages(&server, "https"));
+    let by = |name: &str| {
+        let user = lab.authority().issue_user(name).expect("a certificate");
+        let pair = user.write_pair(lab.scratch().path(), "user").expect("files");
+        let [certificate, key] = [&pair.0, &pair.1].map(|path| path.to_str().expect("plain"));
+        lab.curl(&["--cert", certificate, "--key", key, &page])
+    };
+    let seen = by(JANE).expect(200).text();
+    assert!(seen.contains("Signed in as /"), "{seen}");
+    let refused = by(JOHN).expect(403).text();
+    assert!(
+        refused.contains("does not name this client") && !refused.contains("macaroons"),
+        "{refused}"
+    );
+    let anonymous = lab.curl(&[&page]).expect(401).text();
+    assert!(!anonymous.contains("macaroons"), "{anonymous}");
+}
+
+#[test]
+fn pages_can_be_read_by_everyone_in_a_browser() {
+    let name = "pages_can_be_read_by_everyone_in_a_browser";
+    let Some(lab) = available(name, Lab::new("pages-browser")) else {
+        return;
+    };
+    let Some(server) = available(name, server(&lab, "")) else {
+        return;
+    };
+    let url = pages(&server, "http");
+    let paths = ["/endpoint", "/none"];
+    let Some(seen) = available(name, look_at(&lab, &Look::new(&url, &paths))) else {
+        return;
+    };
+    assert_pages_are_good(&seen, &paths);
+    let plain = look_at(&lab, &Look::new(&url, &["/endpoint"]).without_scripts()).expect("Chromium");
+    assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
+}

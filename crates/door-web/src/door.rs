@@ -1,0 +1,211 @@
+//! The door: its router, and what every request goes through first.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{any, get};
+use http_server::Server;
+use http_server::control::{Client, ControlDoor, Refusal};
+use policy::Rule;
+use tower_service::Service as _;
+use types::{Error, ErrorCode, Phase, Side};
+
+use crate::admission::{Viewer, admit};
+use crate::endpoint_page::EndpointPage;
+use crate::error_page::error_page;
+use crate::facts::EndpointFacts;
+use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
+use crate::respond::{json, page, wants_json};
+use crate::security::{is_local_host, protect};
+use crate::shell::{PLACES, Shell};
+use crate::words::Words;
+
+const STYLE: &str = include_str!("../assets/style.css");
+const ICON: &str = include_str!("../assets/icon.svg");
+
+/// Facts about the endpoint, gathered on demand.
+pub type EndpointFuture = Pin<Box<dyn Future<Output = EndpointFacts> + Send>>;
+
+/// What the pages show.
+pub struct Pages {
+    /// The server's name.
+    pub server: String,
+    /// Product and version.
+    pub program: String,
+    /// Whether the door listens on a loopback address.
+    pub is_local: bool,
+    /// Who may look.
+    pub viewers: Box<dyn Fn() -> Vec<Rule> + Send + Sync>,
+    /// The endpoint as it is now.
+    pub endpoint: Box<dyn Fn() -> EndpointFuture + Send + Sync>,
+}
+
+impl std::fmt::Debug for Pages {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Pages({})", self.server)
+    }
+}
+
+impl Pages {
+    fn shell(&self, title: &'static str, current: &'static str, viewer: &Viewer) -> Shell {
+        Shell {
+            title,
+            current,
+            server: Words::from(self.server.as_str()),
+            program: Words::from(self.program.as_str()),
+            viewer: viewer.name.clone(),
+            places: &PLACES,
+        }
+    }
+}
+
+/// The door. `server` says how connections are served.
+#[must_use]
+pub fn door(server: Server, pages: Pages) -> ControlDoor {
+    ControlDoor::new(server, router(Arc::new(pages)), WEB_BODY_BYTES_MAX)
+}
+
+/// All requests pass [`guarded`], those for unknown paths too.
+fn router(pages: Arc<Pages>) -> Router {
+    let open = Router::new()
+        .route("/style.css", get(|| asset("text/css; charset=utf-8", style())))
+        .route("/icon.svg", get(|| asset("image/svg+xml", ICON.to_owned())));
+    let closed = Router::new()
+        .route(
+            "/",
+            get(|| async { (StatusCode::SEE_OTHER, [(header::LOCATION, "/endpoint")]) }),
+        )
+        .route("/endpoint", get(endpoint))
+        .fallback(|| async { refused(ErrorCode::NotFound) })
+        .method_not_allowed_fallback(|| async { refused(ErrorCode::MethodNotAllowed) })
+        .with_state(pages.clone());
+    let doors = Doors { pages, open, closed };
+    Router::new()
+        .route("/", any(guarded))
+        .route("/{*rest}", any(guarded))
+        .with_state(doors)
+}
+
+fn style() -> String {
+    format!("{}{STYLE}", reports::html::THEME)
+}
+
+async fn asset(kind: &'static str, text: String) -> Response {
+    let age = format!("max-age={}", ASSET_AGE_MAX.as_secs());
+    (
+        [(header::CONTENT_TYPE, kind.to_owned()), (header::CACHE_CONTROL, age)],
+        text,
+    )
+        .into_response()
+}
+
+fn refused(code: ErrorCode) -> Refusal {
+    Error::new(code, Side::Client, Phase::Open).into()
+}
+
+/// The routers behind the guard.
+#[derive(Clone)]
+struct Doors {
+    pages: Arc<Pages>,
+    /// For everyone: the looks of pages.
+    open: Router,
+    /// For viewers.
+    closed: Router,
+}
+
+async fn guarded(State(doors): State<Doors>, client: Client, mut request: Request) -> Response {
+    let is_encrypted = client.is_encrypted;
+    let is_machine = wants_json(request.headers());
+    let request_id = client.request_id.clone();
+    // The captures of the outer routes would count as those of the inner ones.
+    request.extensions_mut().clear();
+    let mut viewer = Viewer { name: None };
+    let answered = match admitted(&doors.pages, &client, &request) {
+        Err(refusal) => Err(refusal),
+        Ok(Entry::Elsewhere(answer)) => Ok(answer),
+        Ok(Entry::Open) => Ok(call(doors.open.clone(), request).await),
+        Ok(Entry::Viewer(known)) => {
+            viewer = known.clone();
+            request.extensions_mut().insert(client);
+            request.extensions_mut().insert(known);
+            Ok(call(doors.closed.clone(), request).await)
+        }
+    };
+    let mut answer = answered.unwrap_or_else(Refusal::into_response);
+    let refusal = answer.extensions().get::<Refusal>().filter(|_| !is_machine).cloned();
+    if let Some(refusal) = refusal {
+        answer = error_page(refusal, doors.pages.shell("Refused", "", &viewer), &request_id);
+    }
+    protect(answer.headers_mut(), is_encrypted);
+    answer
+}
+
+async fn call(mut router: Router, request: Request) -> Response {
+    let answered: Result<Response, Infallible> = router.call(request).await;
+    answered.unwrap_or_else(|never| match never {})
+}
+
+/// How a request goes on.
+enum Entry {
+    /// With an answer at once.
+    Elsewhere(Response),
+    /// To what everyone may have.
+    Open,
+    /// To the pages.
+    Viewer(Viewer),
+}
+
+fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, Refusal> {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.unwrap_or_default();
+    if pages.is_local && !is_local_host(host) {
+        let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Open);
+        let detail = "the pages are for this machine; open them by 127.0.0.1 or localhost";
+        return Err(error.with_detail(detail).into());
+    }
+    if !pages.is_local && !client.is_encrypted {
+        return Ok(Entry::Elsewhere(by_tls(host, request)));
+    }
+    if matches!(request.uri().path(), "/style.css" | "/icon.svg") {
+        return Ok(Entry::Open);
+    }
+    admit(client, &(pages.viewers)(), pages.is_local, now_s()).map(Entry::Viewer)
+}
+
+/// Sends a browser to the same page by TLS.
+fn by_tls(host: &str, request: &Request) -> Response {
+    if host.is_empty() {
+        return refused(ErrorCode::TlsRequired).into_response();
+    }
+    let place = format!("https://{host}{}", request.uri());
+    (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, place)]).into_response()
+}
+
+/// Seconds since 1970.
+fn now_s() -> i64 {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
+}
+
+async fn endpoint(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let facts = (pages.endpoint)().await;
+    match wants_json(&headers) {
+        true => json(&facts),
+        false => page(&EndpointPage::new(
+            pages.shell("Endpoint", "/endpoint", &viewer),
+            &facts,
+            now_s(),
+        )),
+    }
+}

@@ -1,0 +1,25 @@
+//! Pages for operators: what a server is and does now, for people, and as JSON for programs.
+//!
+//! Pages are made on the server (`templates`), and work without scripts. Each answers JSON at the
+//! same path if the client prefers it. Nothing is loaded from elsewhere: the Content Security
+//! Policy allows our own style sheet and script, and nothing inline.
+//!
+//! Much of what pages show was written by others, such as names of files. Templates therefore
+//! print [`Words`] only, which have no control characters left, and escape them.
+#![forbid(unsafe_code)]
+
+mod admission;
+mod door;
+mod endpoint_page;
+mod error_page;
+mod facts;
+mod figures;
+pub mod limits;
+mod respond;
+mod security;
+mod shell;
+mod words;
+
+pub use door::{EndpointFuture, Pages, door};
+pub use facts::{Certificate, Check, EndpointFacts, Export, Key, Section, Setting};
+pub use words::Words;

@@ -1,0 +1,150 @@
+//! The door on loopback: who may look, what pages say, and how browsers guard them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use door_web::{Check, EndpointFacts, Pages, door};
+use endpoint::{RequestLog, RequestRecord};
+use http_server::Server;
+use net::listen::Acceptor;
+use policy::{Rule, Who};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// What a name can have in it.
+const NAME: &str = "</td><script>alert(1)</script>\" onmouseover=\"x\nline\u{0}\u{202e}";
+
+struct NoLog;
+
+impl RequestLog for NoLog {
+    fn request(&self, _: &RequestRecord) {}
+}
+
+fn facts() -> EndpointFacts {
+    EndpointFacts {
+        checks: vec![Check {
+            name: NAME.into(),
+            ok: false,
+            says: "It cannot be read.".into(),
+        }],
+        ..EndpointFacts::default()
+    }
+}
+
+fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
+    Pages {
+        server: "se.example".to_owned(),
+        program: "crossload/test".to_owned(),
+        is_local,
+        viewers: Box::new(move || viewers.clone()),
+        endpoint: Box::new(|| Box::pin(std::future::ready(facts()))),
+    }
+}
+
+fn open(pages: Pages) -> SocketAddr {
+    let server = Server::new("crossload/test", Arc::new(NoLog));
+    let door = door(server, pages);
+    let listener = net::listen::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
+    tokio::spawn(async move { door.accept(acceptor).await });
+    address
+}
+
+/// Head and body of the answer.
+async fn ask(address: SocketAddr, request: &str, host: &str, more: &str) -> (String, String) {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!("{request} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+fn rule(who: &str) -> Rule {
+    Rule {
+        who: vec![Who::parse(who).unwrap()],
+        ..Rule::default()
+    }
+}
+
+#[tokio::test]
+async fn names_stay_text_in_a_page_that_browsers_guard() {
+    let address = open(pages(true, Vec::new()));
+    let (head, body) = ask(address, "GET /endpoint", "localhost:1", "").await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    for line in [
+        "content-type: text/html; charset=utf-8",
+        "content-security-policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self'; frame-ancestors 'none'",
+        "referrer-policy: no-referrer",
+        "x-content-type-options: nosniff",
+        "cache-control: no-store",
+    ] {
+        assert!(head.contains(line), "{line}\n{head}");
+    }
+    assert!(!head.contains("strict-transport-security"), "in clear text");
+    assert!(!body.contains("<script>") && !body.contains("\" onmouseover"), "{body}");
+    assert!(!body.contains(['\u{0}', '\u{202e}']), "{body}");
+    assert!(body.contains("\\x0aline\\x00\\u{202e}"), "{body}");
+    assert!(!body.contains("style=") && !body.contains("<style"), "nothing inline");
+    let (head, body) = ask(address, "GET /endpoint", "localhost", "Accept: application/json\r\n").await;
+    assert!(head.contains("content-type: application/json"), "{head}");
+    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(document["checks"][0]["name"], NAME);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_a_page_too() {
+    let address = open(pages(true, Vec::new()));
+    for (request, status) in [
+        ("GET /none", "404"),
+        ("POST /endpoint", "405"),
+        ("GET /endpoint/x", "404"),
+    ] {
+        let (head, body) = ask(address, request, "127.0.0.1", "").await;
+        assert!(head.starts_with(&format!("http/1.1 {status}")), "{head}");
+        assert!(
+            head.contains("text/html") && head.contains("default-src 'none'"),
+            "{head}"
+        );
+        assert!(body.contains("<h1>Refused</h1>"), "{body}");
+    }
+    let (head, body) = ask(address, "GET /none", "127.0.0.1", "Accept: application/json\r\n").await;
+    assert!(head.contains("text/plain") && !body.contains('<'), "{head}\n{body}");
+    let (head, body) = ask(address, "GET /", "127.0.0.1", "").await;
+    assert!(
+        head.starts_with("http/1.1 303") && head.contains("location: /"),
+        "{head}\n{body}"
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_name_for_this_machine_is_refused() {
+    let address = open(pages(true, Vec::new()));
+    for host in ["evil.example", "evil.example:8450"] {
+        let (head, body) = ask(address, "GET /endpoint", host, "").await;
+        assert!(head.starts_with("http/1.1 403"), "{head}");
+        assert!(!body.contains("cannot be read"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
+    let address = open(pages(true, vec![rule("authenticated")]));
+    let (head, body) = ask(address, "GET /endpoint", "localhost", "").await;
+    assert!(head.starts_with("http/1.1 401"), "{head}");
+    assert!(!body.contains("cannot be read"), "{body}");
+    let (head, _) = ask(address, "GET /style.css", "localhost", "").await;
+    assert!(head.starts_with("http/1.1 200") && head.contains("text/css"), "{head}");
+    let address = open(pages(false, vec![rule("authenticated")]));
+    let (head, body) = ask(address, "GET /endpoint?a=b", "se.example:8450", "").await;
+    assert!(head.starts_with("http/1.1 308"), "{head}");
+    assert!(
+        head.contains("location: https://se.example:8450/endpoint?a=b"),
+        "{head}"
+    );
+    assert!(body.is_empty(), "{body}");
+}
