@@ -8,9 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
+use endpoint::Gate;
 use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal};
 use policy::Rule;
@@ -18,16 +19,21 @@ use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::admission::{Viewer, admit};
+use crate::copies::RunningCopies;
 use crate::endpoint_page::EndpointPage;
 use crate::error_page::error_page;
-use crate::facts::EndpointFacts;
+use crate::facts::{EndpointFacts, Share};
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
-use crate::respond::{json, page, wants_json};
+use crate::live::Live;
+use crate::now_page::{NowDocument, NowPage, events};
+use crate::respond::{internal, json, page, wants_json};
 use crate::security::{is_local_host, protect};
 use crate::shell::{PLACES, Shell};
+use crate::view::{Selection, View};
 use crate::words::Words;
 
 const STYLE: &str = include_str!("../assets/style.css");
+const SCRIPT: &str = include_str!("../assets/now.js");
 const ICON: &str = include_str!("../assets/icon.svg");
 
 /// Facts about the endpoint, gathered on demand.
@@ -45,6 +51,10 @@ pub struct Pages {
     pub viewers: Box<dyn Fn() -> Vec<Rule> + Send + Sync>,
     /// The endpoint as it is now.
     pub endpoint: Box<dyn Fn() -> EndpointFuture + Send + Sync>,
+    /// The third-party copies that run.
+    pub copies: RunningCopies,
+    /// What is in use now.
+    pub shares: Box<dyn Fn() -> Vec<Share> + Send + Sync>,
 }
 
 impl std::fmt::Debug for Pages {
@@ -66,23 +76,43 @@ impl Pages {
     }
 }
 
-/// The door. `server` says how connections are served.
+/// The door. `server` says how connections are served. To be called on a runtime, where one task
+/// ticks for all open pages.
 #[must_use]
 pub fn door(server: Server, pages: Pages) -> ControlDoor {
-    ControlDoor::new(server, router(Arc::new(pages)), WEB_BODY_BYTES_MAX)
+    let live = Live::new(pages.copies.clone());
+    tokio::spawn(live.clone().keep());
+    let now = Now {
+        live,
+        gate: server.gate.clone(),
+    };
+    ControlDoor::new(server, router(Arc::new(pages), now), WEB_BODY_BYTES_MAX)
+}
+
+/// What follows the running copies.
+#[derive(Clone)]
+struct Now {
+    live: Live,
+    gate: Gate,
 }
 
 /// All requests pass [`guarded`], those for unknown paths too.
-fn router(pages: Arc<Pages>) -> Router {
+fn router(pages: Arc<Pages>, now: Now) -> Router {
     let open = Router::new()
         .route("/style.css", get(|| asset("text/css; charset=utf-8", style())))
+        .route(
+            "/now.js",
+            get(|| asset("text/javascript; charset=utf-8", SCRIPT.to_owned())),
+        )
         .route("/icon.svg", get(|| asset("image/svg+xml", ICON.to_owned())));
     let closed = Router::new()
         .route(
             "/",
-            get(|| async { (StatusCode::SEE_OTHER, [(header::LOCATION, "/endpoint")]) }),
+            get(|| async { (StatusCode::SEE_OTHER, [(header::LOCATION, "/now")]) }),
         )
         .route("/endpoint", get(endpoint))
+        .route("/now", get(running))
+        .route("/now/events", get(move |uri: Uri| follow(now.clone(), uri)))
         .fallback(|| async { refused(ErrorCode::NotFound) })
         .method_not_allowed_fallback(|| async { refused(ErrorCode::MethodNotAllowed) })
         .with_state(pages.clone());
@@ -173,7 +203,7 @@ fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, 
     if !pages.is_local && !client.is_encrypted {
         return Ok(Entry::Elsewhere(by_tls(host, request)));
     }
-    if matches!(request.uri().path(), "/style.css" | "/icon.svg") {
+    if matches!(request.uri().path(), "/style.css" | "/icon.svg" | "/now.js") {
         return Ok(Entry::Open);
     }
     admit(client, &(pages.viewers)(), pages.is_local, now_s()).map(Entry::Viewer)
@@ -208,4 +238,24 @@ async fn endpoint(
             now_s(),
         )),
     }
+}
+
+async fn running(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let (view, shares) = (View::read(uri.query()), (pages.shares)());
+    let selection = Selection::of(&pages.copies, &view);
+    if wants_json(&headers) {
+        return json(&NowDocument::new(&selection, &shares));
+    }
+    let shell = pages.shell("Now", "/now", &viewer);
+    page(&NowPage::new(shell, view, &selection, shares).map_err(internal)?)
+}
+
+async fn follow(now: Now, uri: Uri) -> Result<Response, Refusal> {
+    let frames = now.live.follow(View::read(uri.query()))?;
+    Ok(events(frames, now.gate).into_response())
 }

@@ -1,4 +1,4 @@
-//! What the page *Endpoint* shows; the server gathers it.
+//! What pages show of a server; the server gathers it.
 
 use serde::Serialize;
 
@@ -100,4 +100,22 @@ pub struct Check {
     pub ok: bool,
     /// What was found.
     pub says: Words,
+}
+
+/// What clients share of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its name in metrics.
+    pub name: &'static str,
+    /// How much is in use now.
+    pub in_use: usize,
+    /// How much there is.
+    pub limit: usize,
+}
+
+impl Share {
+    /// Its name for people.
+    pub(crate) fn label(&self) -> String {
+        self.name.replace('_', " ")
+    }
 }

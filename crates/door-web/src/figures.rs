@@ -1,9 +1,12 @@
 //! Figures as people read them.
 
+use std::time::Duration;
+
 use time::OffsetDateTime;
 use time::macros::format_description;
 
 const DAY_S: i64 = 24 * 3600;
+const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// A date such as 2026-01-31.
 pub(crate) fn date(unix_s: i64) -> String {
@@ -35,6 +38,38 @@ pub(crate) fn days_left(days: i64) -> String {
     }
 }
 
+/// Bytes such as `1.5 GiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1024.0, UNITS[0]);
+    for larger in &UNITS[1..] {
+        if value < 1023.95 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, larger);
+    }
+    format!("{value:.1} {unit}")
+}
+
+/// A rate such as `12.3 MiB/s`.
+pub(crate) fn rate(bytes_per_s: u64) -> String {
+    format!("{}/s", size(bytes_per_s))
+}
+
+/// A time in two units, which changes seldom: `42 s`, `5 min`, `2 h 5 min`, `3 d 1 h`.
+pub(crate) fn age(passed: Duration) -> String {
+    let seconds = passed.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match seconds {
+        ..60 => format!("{seconds} s"),
+        ..3600 => format!("{minutes} min"),
+        ..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +90,32 @@ mod tests {
         assert_eq!(moment(86_401), "1970-01-02 00:00:01 UTC");
         assert_eq!(date(86_401), "1970-01-02");
         assert_eq!(moment(i64::MAX), "an impossible time");
+    }
+
+    #[test]
+    fn sizes_have_two_digits_behind_which_nothing_is_lost() {
+        let sizes = [0, 1023, 1024, 1_048_575, 1 << 20, 1536 << 20, u64::MAX].map(size);
+        assert_eq!(
+            sizes,
+            [
+                "0 B",
+                "1023 B",
+                "1.0 KiB",
+                "1.0 MiB",
+                "1.0 MiB",
+                "1.5 GiB",
+                "16384.0 PiB"
+            ]
+        );
+        assert_eq!(rate(2048), "2.0 KiB/s");
+    }
+
+    #[test]
+    fn ages_change_seldom() {
+        let ages = [0, 59, 60, 3599, 3600, 7500, 90_000].map(|seconds| age(Duration::from_secs(seconds)));
+        assert_eq!(
+            ages,
+            ["0 s", "59 s", "1 min", "59 min", "1 h 0 min", "2 h 5 min", "1 d 1 h"]
+        );
     }
 }

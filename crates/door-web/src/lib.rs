@@ -9,17 +9,23 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod copies;
 mod door;
 mod endpoint_page;
 mod error_page;
 mod facts;
 mod figures;
 pub mod limits;
+mod live;
+mod now_page;
 mod respond;
+mod rows;
 mod security;
 mod shell;
+mod view;
 mod words;
 
+pub use copies::RunningCopies;
 pub use door::{EndpointFuture, Pages, door};
-pub use facts::{Certificate, Check, EndpointFacts, Export, Key, Section, Setting};
+pub use facts::{Certificate, Check, EndpointFacts, Export, Key, Section, Setting, Share};
 pub use words::Words;

@@ -12,3 +12,19 @@ pub const ASSET_AGE_MAX: Duration = Duration::from_secs(60);
 pub const TRANSPORT_SECURITY_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Certificates and revocation lists on the page; those that end first come first.
 pub const CERTIFICATES_SHOWN_MAX: usize = 200;
+/// Copies of which a server keeps what the page *Now* shows: more than it can run.
+pub const COPIES_LISTED_MAX: usize = 20_000;
+/// Rows that a page shows; a filter finds the others.
+pub const ROWS_SHOWN_MAX: usize = 500;
+/// Characters of a filter.
+pub const FILTER_CHARACTERS_MAX: usize = 200;
+/// Different filters and orders that open pages follow.
+pub const VIEWS_OPEN_MAX: usize = 64;
+/// Open pages get what has changed after this time.
+pub const TICK_INTERVAL: Duration = Duration::from_millis(500);
+/// A copy of which no byte has moved for so long stands still.
+pub const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// Without news, a page gets a comment after this time, so that no proxy cuts it off.
+pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(15);
+/// After this time a page comes back for events, and is admitted anew.
+pub const EVENTS_TIME_MAX: Duration = Duration::from_secs(600);

@@ -45,7 +45,8 @@ pub(crate) fn json(document: &impl Serialize) -> Result<Response, Refusal> {
     Ok(([(header::CONTENT_TYPE, JSON)], format!("{text}\n")).into_response())
 }
 
-fn internal(cause: impl std::fmt::Display) -> Refusal {
+/// A failure of our own.
+pub(crate) fn internal(cause: impl std::fmt::Display) -> Refusal {
     let error = Error::new(ErrorCode::Internal, Side::Active, Phase::Open);
     error.with_private(cause).into()
 }

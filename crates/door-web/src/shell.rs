@@ -9,10 +9,16 @@ pub(crate) struct Place {
 }
 
 /// All pages, in the order of the navigation.
-pub(crate) const PLACES: [Place; 1] = [Place {
-    path: "/endpoint",
-    name: "Endpoint",
-}];
+pub(crate) const PLACES: [Place; 2] = [
+    Place {
+        path: "/now",
+        name: "Now",
+    },
+    Place {
+        path: "/endpoint",
+        name: "Endpoint",
+    },
+];
 
 /// Head, navigation and foot of a page.
 pub(crate) struct Shell {

@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door_web::{Check, EndpointFacts, Pages, door};
-use endpoint::{RequestLog, RequestRecord};
+use door_web::{Check, EndpointFacts, Pages, RunningCopies, Share, door};
+use endpoint::{RequestLog, RequestRecord, TransferStart};
 use http_server::Server;
 use net::listen::Acceptor;
 use policy::{Rule, Who};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use transfer::Progress;
 
 /// What a name can have in it.
 const NAME: &str = "</td><script>alert(1)</script>\" onmouseover=\"x\nline\u{0}\u{202e}";
@@ -38,6 +39,14 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
         is_local,
         viewers: Box::new(move || viewers.clone()),
         endpoint: Box::new(|| Box::pin(std::future::ready(facts()))),
+        copies: RunningCopies::default(),
+        shares: Box::new(|| {
+            vec![Share {
+                name: "open_files",
+                in_use: 3,
+                limit: 10,
+            }]
+        }),
     }
 }
 
@@ -147,4 +156,125 @@ async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
         "{head}"
     );
     assert!(body.is_empty(), "{body}");
+}
+
+/// Begins a copy with this name.
+fn begin(copies: &RunningCopies, id: &str, path: &str) -> Arc<Progress> {
+    let progress = Arc::new(Progress::new());
+    let start = TransferStart {
+        transfer_id: id.to_owned(),
+        request_id: "r".to_owned(),
+        mode: "pull",
+        path: path.to_owned(),
+        remote: "https://far.example/f".to_owned(),
+        client: "192.0.2.7:1000".parse().unwrap(),
+        ordered_by: telemetry::Client {
+            spoken: telemetry::Spoken::Http,
+            peer: "192.0.2.7:1000".parse().unwrap(),
+            local: None,
+            user: String::new(),
+            program: String::new(),
+            credential: "token",
+            subject: "jane".to_owned(),
+            issuer: String::new(),
+            organisation: String::new(),
+        },
+        own_scheme: "https",
+        credential: "token",
+        subject: Some("jane".to_owned()),
+        peer_credential: None,
+        client_info: None,
+        traceparent: String::new(),
+        scitag: None,
+    };
+    copies.begin(&start, &progress);
+    progress
+}
+
+#[tokio::test]
+async fn running_copies_are_a_page_and_json() {
+    let pages = pages(true, Vec::new());
+    let copies = pages.copies.clone();
+    let address = open(pages);
+    let progress = begin(&copies, "t1", NAME);
+    progress.set_total(4096);
+    progress.add_moved(1024);
+    begin(&copies, "t2", "/other");
+    let (head, body) = ask(address, "GET /now", "localhost", "").await;
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    for shown in [
+        "1.0 KiB of 4.0 KiB",
+        "https://far.example/f",
+        "jane",
+        "open files",
+        "/other",
+    ] {
+        assert!(body.contains(shown), "{shown}\n{body}");
+    }
+    assert!(
+        !body.contains("<script>") && !body.contains(['\u{0}', '\u{202e}']),
+        "{body}"
+    );
+    let (_, body) = ask(address, "GET /now?q=OTHER", "localhost", "").await;
+    assert!(body.contains("t2") && !body.contains("t1"), "{body}");
+    let (_, body) = ask(address, "GET /now", "localhost", "Accept: application/json\r\n").await;
+    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(document["totals"]["running"], 2, "{document}");
+    let found = document["copies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|copy| copy["transfer_id"] == "t1");
+    let found = found.expect("the first copy");
+    assert_eq!((&found["to"], &found["bytes"]), (&NAME.into(), &1024.into()));
+    assert_eq!(document["shares"]["open_files"]["in_use"], 3);
+}
+
+/// The next event of a stream, without comments: its lines.
+async fn event(reader: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Vec<String> {
+    use tokio::io::AsyncBufReadExt as _;
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert!(
+            reader.read_line(&mut line).await.unwrap() > 0,
+            "the stream has ended: {lines:?}"
+        );
+        let line = line.trim_end_matches(['\r', '\n']);
+        match line {
+            "" if !lines.is_empty() => return lines,
+            // The sizes of pieces, heads and comments stand between the lines of events.
+            _ if line.starts_with("event:") || line.starts_with("data:") => lines.push(line.to_owned()),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn open_pages_follow_and_a_name_makes_no_event() {
+    let pages = pages(true, Vec::new());
+    let copies = pages.copies.clone();
+    let address = open(pages);
+    begin(&copies, "t1", "/a\n\nevent: table\ndata: {}\n\n");
+    let socket = TcpStream::connect(address).await.unwrap();
+    let (reader, mut writer) = socket.into_split();
+    let mut reader = tokio::io::BufReader::new(reader);
+    let request = b"GET /now/events?q=&sort=age HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    writer.write_all(request).await.unwrap();
+    let first = event(&mut reader).await;
+    assert_eq!((first.len(), first[0].as_str()), (2, "event: table"), "{first:?}");
+    assert!(
+        first[1].contains("<tr data-id") && first[1].contains("\"order\":[\"t1\"]"),
+        "{first:?}"
+    );
+    begin(&copies, "t2", "/b");
+    let second = event(&mut reader).await;
+    assert!(second[1].contains("\"order\":[\"t1\",\"t2\"]"), "{second:?}");
+    assert!(
+        !second[1].contains("\"t1\",\"html\""),
+        "it is there already: {second:?}"
+    );
+    copies.end("t1");
+    let third = event(&mut reader).await;
+    assert!(third[1].contains("\"order\":[\"t2\"]"), "{third:?}");
 }

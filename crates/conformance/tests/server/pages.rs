@@ -1,10 +1,21 @@
 //! The pages for operators: as programs get them, and as Chromium shows them.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use conformance::{Lab, Look, assert_pages_are_good, look_at};
+use conformance::{Lab, Look, assert_pages_are_good, background, look_at, until};
 use serde_json::Value;
 use testkit::{Crossload, available};
+
+/// Limit for what must happen.
+const LIMIT: Duration = Duration::from_secs(60);
+/// What the source sends at once, and what it keeps for later.
+const PART_BYTES: usize = 1 << 20;
 
 const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 const JOHN: &str = "/O=Crossload test/CN=John Doe";
@@ -127,4 +138,86 @@ fn pages_can_be_read_by_everyone_in_a_browser() {
     assert_pages_are_good(&seen, &paths);
     let plain = look_at(&lab, &Look::new(&url, &["/endpoint"]).without_scripts()).expect("Chromium");
     assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
+}
+
+/// A source that sends a part of a file, and the rest when the test lets it.
+struct SlowSource {
+    port: u16,
+    go_on: Sender<()>,
+}
+
+impl SlowSource {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let (go_on, wait) = channel();
+        let wait = Arc::new(Mutex::new(wait));
+        // It ends with the test program.
+        thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                let wait = wait.clone();
+                thread::spawn(move || drop(Self::answer(socket, &wait)));
+            }
+        });
+        Self { port, go_on }
+    }
+
+    fn answer(mut socket: TcpStream, wait: &Mutex<Receiver<()>>) -> std::io::Result<()> {
+        let mut reader = BufReader::new(socket.try_clone()?);
+        loop {
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if reader.read_line(&mut head)? == 0 {
+                    return Ok(());
+                }
+            }
+            write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 2 * PART_BYTES)?;
+            if head.starts_with("GET") {
+                socket.write_all(&[b'x'; PART_BYTES])?;
+                let _ = wait.lock().expect("whole").recv();
+                socket.write_all(&[b'y'; PART_BYTES])?;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_running_copy_is_shown_until_it_ends() {
+    let name = "a_running_copy_is_shown_until_it_ends";
+    let Some(lab) = available(name, Lab::new("pages-now")) else {
+        return;
+    };
+    let Some(server) = available(name, server(&lab, "")) else {
+        return;
+    };
+    let source = SlowSource::start();
+    let url = pages(&server, "http");
+    let running = || -> Value {
+        let answer = lab
+            .curl(&["-H", "Accept: application/json", &format!("{url}/now")])
+            .expect(200);
+        serde_json::from_str(&answer.text()).expect("JSON")
+    };
+    assert_eq!(running()["totals"]["running"], 0);
+    let from = format!("Source: http://127.0.0.1:{}/f", source.port);
+    let to = server.url("/data/%3Cb%3Ebold%E2%80%AEx");
+    let mut command = lab.curl_command(&["-X", "COPY", "-H", &from, &to]).expect("curl");
+    let mut copy = background(&mut command, lab.scratch()).expect("curl");
+    until("moving", LIMIT, || running()["copies"][0]["bytes"] == PART_BYTES);
+    let copies = running();
+    assert_eq!(copies["copies"][0]["to"], "/data/<b>bold\u{202e}x", "{copies}");
+    assert_eq!(copies["copies"][0]["total_bytes"], 2 * PART_BYTES, "{copies}");
+    let page = lab.curl(&[&format!("{url}/now")]).expect(200).text();
+    assert!(
+        page.contains("&#60;b&#62;bold\\u{202e}x") && !page.contains("<b>bold"),
+        "{page}"
+    );
+    let look = Look::new(&url, &["/now"]).wait_for("document.getElementById('live').textContent === 'Live'");
+    if let Some(seen) = available(name, look_at(&lab, &look)) {
+        assert_pages_are_good(&seen, &["/now"]);
+    }
+    source.go_on.send(()).expect("it waits");
+    until("ended", LIMIT, || !copy.is_running());
+    assert!(copy.stdout().contains("success"), "{}", copy.stdout());
+    until("gone", LIMIT, || running()["totals"]["running"] == 0);
 }

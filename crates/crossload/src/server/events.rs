@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
+use door_web::RunningCopies;
 use endpoint::{
     Ending, ErrorFacts, FairShare, Moved, Protocol, Refusals, RequestLog, RequestRecord, ShareEvents, ShareKind,
     ShareUsedUp, TransferRecord, TransferStart,
@@ -44,6 +45,8 @@ pub(crate) struct Observer {
     telemetry: Hub,
     /// Which flows are marked.
     marking: SharedMarking,
+    /// The copies that run, where pages show them.
+    copies: Option<RunningCopies>,
 }
 
 impl Observer {
@@ -61,12 +64,29 @@ impl Observer {
             unheard: Mutex::default(),
             telemetry: Hub::default(),
             marking: SharedMarking::default(),
+            copies: None,
         }
     }
 
     /// The same, with those who hear which files are used.
     pub(crate) fn with_telemetry(self, telemetry: Hub) -> Self {
         Self { telemetry, ..self }
+    }
+
+    /// The same, with pages that show which copies run.
+    pub(crate) fn with_copies(self, copies: Option<RunningCopies>) -> Self {
+        Self { copies, ..self }
+    }
+
+    /// The copies that run, where pages show them.
+    pub(crate) fn running(&self) -> Option<&RunningCopies> {
+        self.copies.as_ref()
+    }
+
+    fn note_begun(&self, start: &TransferStart, progress: &Arc<Progress>) {
+        if let Some(copies) = &self.copies {
+            copies.begin(start, progress);
+        }
     }
 
     /// Those who hear which files are used.
@@ -327,6 +347,9 @@ fn flow_mark(telemetry: &Hub, start: &TransferStart) -> FlowMark {
 
 impl TransferEvents for Observer {
     fn transfer(&self, record: &TransferRecord) {
+        if let Some(copies) = &self.copies {
+            copies.end(&record.start.transfer_id);
+        }
         self.metrics.transfer_finished(&door_admin::Transfer {
             mode: record.start.mode,
             outcome: record.outcome.name(),
@@ -352,10 +375,12 @@ impl TransferEvents for Observer {
             progress.mark_flows(flow_mark(&self.telemetry, start));
         }
         if self.names.are_shown() {
+            self.note_begun(start, progress);
             return self.log.write("transfer_started", start);
         }
         let mut start = start.clone();
         self.names.hide(&mut start.subject);
+        self.note_begun(&start, progress);
         self.log.write("transfer_started", &start);
     }
 }

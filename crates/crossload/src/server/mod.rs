@@ -61,6 +61,7 @@ pub(crate) use upstream::UpstreamKey;
 use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics, Reload};
+use door_web::RunningCopies;
 use execution::{ServerThreads, TaskCount};
 use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -320,7 +321,8 @@ impl Server {
         let port = addresses.first().map_or(0, SocketAddr::port);
         let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
         let monitoring = Monitoring::start(&configuration, port, &log, observer.marking())?;
-        let observer = Arc::new(observer.with_telemetry(monitoring.hub()));
+        let copies = configuration.web.listen.map(|_| RunningCopies::default());
+        let observer = Arc::new(observer.with_telemetry(monitoring.hub()).with_copies(copies));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);

@@ -9,8 +9,8 @@ use config::shown::{ShownValue, shown, without_passwords};
 use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
-use door_web::{Check, EndpointFacts, Key, Section, Setting, Words};
-use endpoint::{FairShare, ShareLimits, clock};
+use door_web::{Check, EndpointFacts, Key, Section, Setting, Share, Words};
+use endpoint::{FairShare, ShareKind, ShareLimits, clock};
 use http_server::Server;
 use net::listen::Acceptor;
 use policy::Rule;
@@ -98,6 +98,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         ..Server::new(PRODUCT, Arc::new(AdminLog(ground.observer.clone())))
     };
     let configuration = assembly.pages.configuration.clone();
+    let fair_share = ground.fair_share.clone();
     let gatherer = Arc::new(Gatherer {
         configuration: configuration.clone(),
         addresses: ground.addresses.clone(),
@@ -111,11 +112,23 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         is_local: address.ip().to_canonical().is_loopback(),
         viewers: Box::new(move || Pages::viewers(&configuration.get())),
         endpoint: Box::new(move || Box::pin(gatherer.clone().facts())),
+        copies: ground.observer.running().cloned().unwrap_or_default(),
+        shares: Box::new(move || shares_of(&fair_share)),
     };
     let door = door_web::door(server, pages);
     // It stays open while the others close, and shows what still runs.
     tokio::spawn(async move { door.accept(listener).await });
     Ok(())
+}
+
+/// What clients hold now.
+fn shares_of(fair_share: &FairShare) -> Vec<Share> {
+    let share = |kind: ShareKind| Share {
+        name: kind.name(),
+        in_use: fair_share.in_use(kind),
+        limit: fair_share.limit(kind),
+    };
+    ShareKind::ALL.into_iter().map(share).collect()
 }
 
 /// The name of this server for people.
