@@ -10,11 +10,14 @@ use crate::section::{LIVE, RESTART};
 
 section! {
     /// Pages for operators: what the server does now, and its configuration in effect
-    /// ([pages.md](pages.md)). Off without `listen`.
+    /// ([pages.md](pages.md)). Off without `listen` or `queue_listen`.
     "web" false Web {
-        /// Address of the pages. On a loopback address, everyone on this machine may look at them.
-        /// Any other address needs `[server] certificate` and `viewers`.
+        /// Address of the pages of `crossload serve`. On a loopback address, everyone on this machine
+        /// may look at them. Any other address needs `[server] certificate` and `viewers`.
         listen: Option<SocketAddr> = Some(None) => RESTART;
+        /// Address of the pages of `crossload queue serve`, likewise. They show the jobs of all
+        /// users.
+        queue_listen: Option<SocketAddr> = Some(None) => RESTART;
         /// Who may look at the pages: the words of a rule's `who`, such as `"vo:ops"` or
         /// `"dn:/CN=Jane Doe"`; a list in the list means that all its words must hold. When not
         /// empty, loopback clients must sign in, too.
@@ -23,11 +26,19 @@ section! {
 }
 
 impl Web {
-    /// Whether the pages are shown to clients on this machine only.
+    /// Whether clients on this machine only can reach an address.
     #[must_use]
-    pub fn is_local(&self) -> bool {
-        let is_loopback = |address: SocketAddr| address.ip().to_canonical().is_loopback();
-        self.listen.is_none_or(is_loopback)
+    pub fn is_loopback(address: SocketAddr) -> bool {
+        address.ip().to_canonical().is_loopback()
+    }
+
+    /// The key of an address that others can reach.
+    fn public(&self) -> Option<&'static str> {
+        let keys = [("listen", self.listen), ("queue_listen", self.queue_listen)];
+        let is_public = |address: Option<SocketAddr>| address.is_some_and(|address| !Self::is_loopback(address));
+        keys.into_iter()
+            .find(|(_, address)| is_public(*address))
+            .map(|(key, _)| key)
     }
 
     /// Mistakes in this section. `has_tls`: the server has a certificate. `has_sign_in`: it accepts
@@ -46,20 +57,19 @@ impl Web {
                 }
             }
         }
-        if self.is_local() {
+        let Some(key) = self.public() else {
             return faults;
-        }
+        };
         if !has_tls {
-            faults.push(
-                "listen: an address that others reach needs TLS; set [server] certificate and key, or listen on \
+            faults.push(format!(
+                "{key}: an address that others reach needs TLS; set [server] certificate and key, or listen on \
                  127.0.0.1"
-                    .to_owned(),
-            );
+            ));
         }
         if self.viewers.is_empty() {
-            faults.push(
-                "listen: an address that others reach needs viewers; name them, or listen on 127.0.0.1".to_owned(),
-            );
+            faults.push(format!(
+                "{key}: an address that others reach needs viewers; name them, or listen on 127.0.0.1"
+            ));
         } else if !has_sign_in {
             faults.push(
                 "viewers: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates"
@@ -98,6 +108,11 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("needs viewers"), "{told}");
+        let told = faults("[web]\nlisten = \"127.0.0.1:1\"\nqueue_listen = \"0.0.0.0:8449\"\n");
+        assert!(
+            told.contains(":3: queue_listen: an address that others reach needs TLS"),
+            "{told}"
+        );
         let tls = "[server]\ncertificate = \"c\"\nkey = \"k\"\n";
         let viewers = format!("{tls}{public}viewers = [\"vo:ops\"]\n");
         assert!(

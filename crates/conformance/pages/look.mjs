@@ -33,7 +33,7 @@ for (const width of order.widths ?? [390, 1440]) {
       if (order.waitFor) await page.waitForFunction(order.waitFor, null, { timeout: 20000 });
       const name = `${directory}/${path.replace(/[^a-z]/g, "_")}-${width}-${colorScheme}.png`;
       await page.screenshot({ path: name, fullPage: true });
-      const one = { path, width, colorScheme, status: answer.status(), errors, screenshot: name };
+      const one = { path, at: page.url(), width, colorScheme, status: answer.status(), errors, screenshot: name };
       if (order.javaScript ?? true) {
         one.wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         // What the keyboard reaches, in order, until it begins anew.

@@ -26,14 +26,18 @@ use crate::facts::{EndpointFacts, Share};
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
 use crate::live::Live;
 use crate::now_page::{NowDocument, NowPage, events};
+use crate::queue_door;
+use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::{is_local_host, protect};
-use crate::shell::{PLACES, Shell};
+use crate::shell::{ENDPOINT_PLACES, Place, QUEUE_PLACE, Shell};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
 const STYLE: &str = include_str!("../assets/style.css");
-const SCRIPT: &str = include_str!("../assets/now.js");
+const NOW_SCRIPT: &str = include_str!("../assets/now.js");
+const FTSMON_SCRIPT: &str = include_str!("../assets/ftsmon.js");
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const ICON: &str = include_str!("../assets/icon.svg");
 
 /// Facts about the endpoint, gathered on demand.
@@ -49,12 +53,26 @@ pub struct Pages {
     pub is_local: bool,
     /// Who may look.
     pub viewers: Box<dyn Fn() -> Vec<Rule> + Send + Sync>,
+    /// The endpoint, if the server is one.
+    pub endpoint: Option<EndpointPages>,
+    /// The queue, if the server is one.
+    pub queue: Option<Arc<dyn Queue>>,
+}
+
+/// What the pages of an endpoint show.
+pub struct EndpointPages {
     /// The endpoint as it is now.
-    pub endpoint: Box<dyn Fn() -> EndpointFuture + Send + Sync>,
+    pub facts: Box<dyn Fn() -> EndpointFuture + Send + Sync>,
     /// The third-party copies that run.
     pub copies: RunningCopies,
     /// What is in use now.
     pub shares: Box<dyn Fn() -> Vec<Share> + Send + Sync>,
+}
+
+impl std::fmt::Debug for EndpointPages {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("EndpointPages")
+    }
 }
 
 impl std::fmt::Debug for Pages {
@@ -64,15 +82,27 @@ impl std::fmt::Debug for Pages {
 }
 
 impl Pages {
-    fn shell(&self, title: &'static str, current: &'static str, viewer: &Viewer) -> Shell {
+    pub(crate) fn shell(&self, title: impl Into<Words>, current: &'static str, viewer: &Viewer) -> Shell {
         Shell {
-            title,
+            title: title.into(),
             current,
             server: Words::from(self.server.as_str()),
             program: Words::from(self.program.as_str()),
             viewer: viewer.name.clone(),
-            places: &PLACES,
+            places: self.places(),
         }
+    }
+
+    /// The pages in the navigation.
+    fn places(&self) -> Vec<Place> {
+        let endpoint = self.endpoint.iter().flat_map(|_| ENDPOINT_PLACES);
+        endpoint.chain(self.queue.iter().map(|_| QUEUE_PLACE)).collect()
+    }
+
+    /// # Errors
+    /// `not_found`: this server is no endpoint.
+    fn of_endpoint(&self) -> Result<&EndpointPages, Refusal> {
+        self.endpoint.as_ref().ok_or_else(|| refused(ErrorCode::NotFound))
     }
 }
 
@@ -80,12 +110,14 @@ impl Pages {
 /// ticks for all open pages.
 #[must_use]
 pub fn door(server: Server, pages: Pages) -> ControlDoor {
-    let live = Live::new(pages.copies.clone());
-    tokio::spawn(live.clone().keep());
-    let now = Now {
-        live,
-        gate: server.gate.clone(),
-    };
+    let now = pages.endpoint.as_ref().map(|endpoint| {
+        let live = Live::new(endpoint.copies.clone());
+        tokio::spawn(live.clone().keep());
+        Now {
+            live,
+            gate: server.gate.clone(),
+        }
+    });
     ControlDoor::new(server, router(Arc::new(pages), now), WEB_BODY_BYTES_MAX)
 }
 
@@ -97,19 +129,15 @@ struct Now {
 }
 
 /// All requests pass [`guarded`], those for unknown paths too.
-fn router(pages: Arc<Pages>, now: Now) -> Router {
+fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
     let open = Router::new()
         .route("/style.css", get(|| asset("text/css; charset=utf-8", style())))
-        .route(
-            "/now.js",
-            get(|| asset("text/javascript; charset=utf-8", SCRIPT.to_owned())),
-        )
+        .route("/now.js", get(|| asset(JAVASCRIPT, NOW_SCRIPT.to_owned())))
+        .route("/ftsmon.js", get(|| asset(JAVASCRIPT, FTSMON_SCRIPT.to_owned())))
         .route("/icon.svg", get(|| asset("image/svg+xml", ICON.to_owned())));
     let closed = Router::new()
-        .route(
-            "/",
-            get(|| async { (StatusCode::SEE_OTHER, [(header::LOCATION, "/now")]) }),
-        )
+        .route("/", get(first))
+        .merge(queue_door::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
         .route("/now/events", get(move |uri: Uri| follow(now.clone(), uri)))
@@ -136,7 +164,7 @@ async fn asset(kind: &'static str, text: String) -> Response {
         .into_response()
 }
 
-fn refused(code: ErrorCode) -> Refusal {
+pub(crate) fn refused(code: ErrorCode) -> Refusal {
     Error::new(code, Side::Client, Phase::Open).into()
 }
 
@@ -203,7 +231,10 @@ fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, 
     if !pages.is_local && !client.is_encrypted {
         return Ok(Entry::Elsewhere(by_tls(host, request)));
     }
-    if matches!(request.uri().path(), "/style.css" | "/icon.svg" | "/now.js") {
+    if matches!(
+        request.uri().path(),
+        "/style.css" | "/icon.svg" | "/now.js" | "/ftsmon.js"
+    ) {
         return Ok(Entry::Open);
     }
     admit(client, &(pages.viewers)(), pages.is_local, now_s()).map(Entry::Viewer)
@@ -219,9 +250,17 @@ fn by_tls(host: &str, request: &Request) -> Response {
 }
 
 /// Seconds since 1970.
-fn now_s() -> i64 {
+pub(crate) fn now_s() -> i64 {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Leads to the first page.
+async fn first(State(pages): State<Arc<Pages>>) -> Response {
+    match pages.places().first() {
+        Some(place) => (StatusCode::SEE_OTHER, [(header::LOCATION, place.path)]).into_response(),
+        None => refused(ErrorCode::NotFound).into_response(),
+    }
 }
 
 async fn endpoint(
@@ -229,7 +268,7 @@ async fn endpoint(
     Extension(viewer): Extension<Viewer>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let facts = (pages.endpoint)().await;
+    let facts = (pages.of_endpoint()?.facts)().await;
     match wants_json(&headers) {
         true => json(&facts),
         false => page(&EndpointPage::new(
@@ -246,8 +285,9 @@ async fn running(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let (view, shares) = (View::read(uri.query()), (pages.shares)());
-    let selection = Selection::of(&pages.copies, &view);
+    let of_endpoint = pages.of_endpoint()?;
+    let (view, shares) = (View::read(uri.query()), (of_endpoint.shares)());
+    let selection = Selection::of(&of_endpoint.copies, &view);
     if wants_json(&headers) {
         return json(&NowDocument::new(&selection, &shares));
     }
@@ -255,7 +295,8 @@ async fn running(
     page(&NowPage::new(shell, view, &selection, shares).map_err(internal)?)
 }
 
-async fn follow(now: Now, uri: Uri) -> Result<Response, Refusal> {
+async fn follow(now: Option<Now>, uri: Uri) -> Result<Response, Refusal> {
+    let now = now.ok_or_else(|| refused(ErrorCode::NotFound))?;
     let frames = now.live.follow(View::read(uri.query()))?;
     Ok(events(frames, now.gate).into_response())
 }

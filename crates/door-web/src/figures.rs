@@ -22,6 +22,17 @@ pub(crate) fn moment(unix_s: i64) -> String {
     text.unwrap_or_else(|| "an impossible time".to_owned())
 }
 
+/// The same of milliseconds since 1970.
+pub(crate) fn moment_ms(unix_ms: i64) -> String {
+    moment(unix_ms.div_euclid(1000))
+}
+
+/// The time from one moment to another, both in milliseconds since 1970; none if a clock went back.
+pub(crate) fn passed(from_ms: i64, to_ms: i64) -> String {
+    let passed_ms = u64::try_from(to_ms.saturating_sub(from_ms)).unwrap_or_default();
+    age(Duration::from_millis(passed_ms))
+}
+
 /// Whole days from one moment to another; negative if that has passed.
 pub(crate) fn days(from_s: i64, to_s: i64) -> i64 {
     to_s.saturating_sub(from_s).div_euclid(DAY_S)
@@ -90,6 +101,11 @@ mod tests {
         assert_eq!(moment(86_401), "1970-01-02 00:00:01 UTC");
         assert_eq!(date(86_401), "1970-01-02");
         assert_eq!(moment(i64::MAX), "an impossible time");
+        assert_eq!(moment_ms(-1), "1969-12-31 23:59:59 UTC");
+        assert_eq!(
+            (passed(1000, 62_000), passed(5, -5)),
+            ("1 min".to_owned(), "0 s".to_owned())
+        );
     }
 
     #[test]

@@ -14,6 +14,14 @@ pub const TRANSPORT_SECURITY_AGE: Duration = Duration::from_secs(365 * 24 * 3600
 pub const CERTIFICATES_SHOWN_MAX: usize = 200;
 /// Copies of which a server keeps what the page *Now* shows: more than it can run.
 pub const COPIES_LISTED_MAX: usize = 20_000;
+/// Links of a queue on its page.
+pub const LINKS_SHOWN_MAX: usize = 200;
+/// Jobs of a queue on its page; the next page has older ones.
+pub const JOBS_SHOWN_MAX: usize = 100;
+/// Files of a job on its page.
+pub const FILES_SHOWN_MAX: usize = 200;
+/// Characters of a name that a refusal repeats.
+pub const NAME_SHOWN_CHARACTERS_MAX: usize = 64;
 /// Rows that a page shows; a filter finds the others.
 pub const ROWS_SHOWN_MAX: usize = 500;
 /// Characters of a filter.

@@ -3,13 +3,14 @@
 use crate::words::Words;
 
 /// A page in the navigation.
+#[derive(Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) path: &'static str,
     pub(crate) name: &'static str,
 }
 
-/// All pages, in the order of the navigation.
-pub(crate) const PLACES: [Place; 2] = [
+/// The pages of an endpoint, in the order of the navigation.
+pub(crate) const ENDPOINT_PLACES: [Place; 2] = [
     Place {
         path: "/now",
         name: "Now",
@@ -20,10 +21,16 @@ pub(crate) const PLACES: [Place; 2] = [
     },
 ];
 
+/// The page of a queue.
+pub(crate) const QUEUE_PLACE: Place = Place {
+    path: "/queue",
+    name: "Queue",
+};
+
 /// Head, navigation and foot of a page.
 pub(crate) struct Shell {
     /// The title of the page.
-    pub(crate) title: &'static str,
+    pub(crate) title: Words,
     /// The path of the page in the navigation; empty: none of them.
     pub(crate) current: &'static str,
     /// The server's name.
@@ -32,5 +39,5 @@ pub(crate) struct Shell {
     pub(crate) program: Words,
     /// Who looks, if signed in.
     pub(crate) viewer: Option<Words>,
-    pub(crate) places: &'static [Place],
+    pub(crate) places: Vec<Place>,
 }

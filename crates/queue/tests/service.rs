@@ -951,6 +951,9 @@ async fn limits_of_storages_workers_and_organisations_are_named() {
         assert_eq!(why.reasons[0].code(), code);
         if code == "destination_full" {
             assert_eq!(why.reasons[0].to_string(), "the inbound limit of b is 0");
+            let of_links = service.link_reasons().await.unwrap();
+            let codes: Vec<&str> = of_links.values().map(|reasons| reasons[0].code()).collect();
+            assert_eq!(codes, [code]);
             assert_eq!(bench.script.running.load(Ordering::SeqCst), 0);
         }
         service.stop().await;

@@ -14,6 +14,7 @@ mod mesh;
 mod messages;
 mod open_site;
 mod ours;
+mod pages;
 mod parts;
 mod printed;
 mod proxies;

@@ -84,8 +84,9 @@ fn positions(configuration: &Configuration, lines: &Lines) -> Vec<(SocketAddr, P
     let admin = server
         .admin_listen
         .map(|address| (address, lines.of("server", "admin_listen")));
-    let pages = configuration.web.listen;
-    let pages = pages.map(|address| (address, lines.of("web", "listen")));
+    let web = &configuration.web;
+    let pages = [("listen", web.listen), ("queue_listen", web.queue_listen)].into_iter();
+    let pages = pages.filter_map(|(key, address)| Some((address?, lines.of("web", key))));
     listen.chain(admin).chain(pages).collect()
 }
 

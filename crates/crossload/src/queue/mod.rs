@@ -12,6 +12,7 @@ mod metrics;
 mod pages;
 pub(crate) mod state;
 pub(crate) mod token_clients;
+mod web;
 mod webhooks;
 mod why;
 
@@ -134,13 +135,13 @@ async fn serve(
     let posting = Posting::start(webhooks.clone(), client, &worker, log);
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     desk.finish_bans();
+    web::open(configuration, &parts, &observer, service.clone(), desk.clone())?;
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
-    let scheme = parts.scheme();
     for (listener, address) in listeners.into_iter().zip(&addresses) {
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
         let door = door.clone();
         tokio::spawn(async move { door.accept(acceptor).await });
-        output::line(&format!("listening on {scheme}://{address}"));
+        output::line(&format!("listening on {}://{address}", parts.scheme()));
     }
     let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, state.usual_admin, metrics, part, observer, threads)?;

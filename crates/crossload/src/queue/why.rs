@@ -96,7 +96,7 @@ fn by_worker(worker: Option<&str>) -> String {
 }
 
 /// The way of a copy for people; in FTS's messages it has other words.
-fn way_words(way: &str) -> &str {
+pub(super) fn way_words(way: &str) -> &str {
     match way {
         "3rd pull" => "pulled by the destination",
         "3rd push" => "pushed by the source",

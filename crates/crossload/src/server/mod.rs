@@ -27,7 +27,7 @@ mod node_tokens;
 mod node_troubles;
 pub(crate) mod offline;
 pub(crate) mod other_side;
-mod pages;
+pub(crate) mod pages;
 mod personal_names;
 mod receivers;
 mod redirecting;

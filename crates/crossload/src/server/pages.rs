@@ -9,7 +9,7 @@ use config::shown::{ShownValue, shown, without_passwords};
 use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
-use door_web::{Check, EndpointFacts, Key, Section, Setting, Share, Words};
+use door_web::{Check, EndpointFacts, EndpointPages, Key, Section, Setting, Share, Words};
 use endpoint::{FairShare, ShareKind, ShareLimits, clock};
 use http_server::Server;
 use net::listen::Acceptor;
@@ -46,21 +46,17 @@ impl Subsystem for Pages {
     }
 }
 
-impl Pages {
-    /// Who may look at the pages.
-    fn viewers(configuration: &Configuration) -> Vec<Rule> {
-        configuration
-            .web
-            .viewers
-            .iter()
-            .map(config::RuleSubjects::rule)
-            .collect()
-    }
+/// Who may look at the pages.
+pub(crate) fn viewers(configuration: &Configuration) -> Vec<Rule> {
+    let viewers = configuration.web.viewers.iter();
+    viewers.map(config::RuleSubjects::rule).collect()
+}
 
+impl Pages {
     /// What pages take from the configuration.
     #[cfg(test)]
     pub(crate) fn wanted(&self) -> String {
-        format!("{:?}", Self::viewers(&self.configuration.get()))
+        format!("{:?}", viewers(&self.configuration.get()))
     }
 }
 
@@ -76,25 +72,17 @@ struct Gatherer {
     kept: Mutex<Option<(Instant, EndpointFacts)>>,
 }
 
-/// Opens the port of the pages.
+/// Opens the port of the pages of an endpoint.
 ///
 /// # Errors
 /// The listener cannot be used.
 pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>) -> Result<(), Failure> {
     let address = listener.local_addr();
     let address = address.map_err(|cause| Failure::system("listening", &cause))?;
-    let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
     let ground = &assembly.ground;
-    let shares = ShareLimits {
-        connections: door_web::limits::WEB_CONNECTIONS_MAX,
-        // Operators may come by one proxy.
-        client_percent: 100,
-        ..ShareLimits::default()
-    };
     let server = Server {
         tls: assembly.certificate.tls.get(),
         authenticator: ground.authenticator.clone(),
-        fair_share: FairShare::new(&shares, None),
         ..Server::new(PRODUCT, Arc::new(AdminLog(ground.observer.clone())))
     };
     let configuration = assembly.pages.configuration.clone();
@@ -109,14 +97,36 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
     let pages = door_web::Pages {
         server: name(&configuration.get()),
         program: PRODUCT.to_owned(),
-        is_local: address.ip().to_canonical().is_loopback(),
-        viewers: Box::new(move || Pages::viewers(&configuration.get())),
-        endpoint: Box::new(move || Box::pin(gatherer.clone().facts())),
-        copies: ground.observer.running().cloned().unwrap_or_default(),
-        shares: Box::new(move || shares_of(&fair_share)),
+        is_local: config::Web::is_loopback(address),
+        viewers: Box::new(move || viewers(&configuration.get())),
+        endpoint: Some(EndpointPages {
+            facts: Box::new(move || Box::pin(gatherer.clone().facts())),
+            copies: ground.observer.running().cloned().unwrap_or_default(),
+            shares: Box::new(move || shares_of(&fair_share)),
+        }),
+        queue: None,
+    };
+    serve(listener, server, pages)
+}
+
+/// Serves pages for as long as the process runs: they stay open while other doors close, and show
+/// what still runs.
+///
+/// # Errors
+/// The listener cannot be used.
+pub(crate) fn serve(listener: TcpListener, server: Server, pages: door_web::Pages) -> Result<(), Failure> {
+    let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+    let shares = ShareLimits {
+        connections: door_web::limits::WEB_CONNECTIONS_MAX,
+        // Operators may come by one proxy.
+        client_percent: 100,
+        ..ShareLimits::default()
+    };
+    let server = Server {
+        fair_share: FairShare::new(&shares, None),
+        ..server
     };
     let door = door_web::door(server, pages);
-    // It stays open while the others close, and shows what still runs.
     tokio::spawn(async move { door.accept(listener).await });
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::look::decided;
 use super::rules::Rules;
 use super::{Service, link};
 use crate::clock::now_ms;
+use crate::limits::COUNTERS_AGE;
 
 /// Why a link moves as it does.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -156,6 +157,29 @@ impl Service {
             bans: bans.into_iter().flatten().collect(),
             vos: vos(&rules, &link, sums, reasons),
         })
+    }
+}
+
+/// The source's storage, the destination's, and the virtual organisation.
+pub type LinkKey = [String; 3];
+
+impl Service {
+    /// Why no more files of each link are copied now: the reasons of its first queue that lacks
+    /// slots. Links that lack none are absent.
+    ///
+    /// # Errors
+    /// Those of the catalog.
+    pub async fn link_reasons(&self) -> Result<BTreeMap<LinkKey, Vec<Reason>>> {
+        let counters = self.0.counters(COUNTERS_AGE).await?;
+        Ok(self.0.explain(&counters, |inputs, decision| {
+            let mut found = BTreeMap::new();
+            for short in &decision.shortfalls {
+                let queue = &inputs.queues[short.queue];
+                let key = [queue.source, queue.destination, queue.vo].map(str::to_owned);
+                found.entry(key).or_insert_with(|| short.reasons.clone());
+            }
+            found
+        }))
     }
 }
 

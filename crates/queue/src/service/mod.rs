@@ -71,7 +71,7 @@ pub use bounds::{CopyBounds, LeastRate};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use figures::LinkEnds;
-pub use link_why::{ActivityWhy, FileCounts, LinkWhy, VoWhy};
+pub use link_why::{ActivityWhy, FileCounts, LinkKey, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
 use pace::Paces;

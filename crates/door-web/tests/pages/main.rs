@@ -1,9 +1,11 @@
 //! The door on loopback: who may look, what pages say, and how browsers guard them.
 
+mod queue;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door_web::{Check, EndpointFacts, Pages, RunningCopies, Share, door};
+use door_web::{Check, EndpointFacts, EndpointPages, Pages, RunningCopies, Share, door};
 use endpoint::{RequestLog, RequestRecord, TransferStart};
 use http_server::Server;
 use net::listen::Acceptor;
@@ -38,15 +40,18 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
         program: "crossload/test".to_owned(),
         is_local,
         viewers: Box::new(move || viewers.clone()),
-        endpoint: Box::new(|| Box::pin(std::future::ready(facts()))),
-        copies: RunningCopies::default(),
-        shares: Box::new(|| {
-            vec![Share {
-                name: "open_files",
-                in_use: 3,
-                limit: 10,
-            }]
+        endpoint: Some(EndpointPages {
+            facts: Box::new(|| Box::pin(std::future::ready(facts()))),
+            copies: RunningCopies::default(),
+            shares: Box::new(|| {
+                vec![Share {
+                    name: "open_files",
+                    in_use: 3,
+                    limit: 10,
+                }]
+            }),
         }),
+        queue: None,
     }
 }
 
@@ -158,6 +163,10 @@ async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
     assert!(body.is_empty(), "{body}");
 }
 
+fn copies_of(pages: &Pages) -> RunningCopies {
+    pages.endpoint.as_ref().unwrap().copies.clone()
+}
+
 /// Begins a copy with this name.
 fn begin(copies: &RunningCopies, id: &str, path: &str) -> Arc<Progress> {
     let progress = Arc::new(Progress::new());
@@ -194,7 +203,7 @@ fn begin(copies: &RunningCopies, id: &str, path: &str) -> Arc<Progress> {
 #[tokio::test]
 async fn running_copies_are_a_page_and_json() {
     let pages = pages(true, Vec::new());
-    let copies = pages.copies.clone();
+    let copies = copies_of(&pages);
     let address = open(pages);
     let progress = begin(&copies, "t1", NAME);
     progress.set_total(4096);
@@ -253,7 +262,7 @@ async fn event(reader: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Vec<Strin
 #[tokio::test]
 async fn open_pages_follow_and_a_name_makes_no_event() {
     let pages = pages(true, Vec::new());
-    let copies = pages.copies.clone();
+    let copies = copies_of(&pages);
     let address = open(pages);
     begin(&copies, "t1", "/a\n\nevent: table\ndata: {}\n\n");
     let socket = TcpStream::connect(address).await.unwrap();

@@ -1,0 +1,151 @@
+//! Requests for the pages of the queue.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http_server::control::Refusal;
+use schedule::{FileId, JobId};
+use types::{Error, ErrorCode, Phase, Side};
+use url::form_urlencoded;
+
+use crate::admission::Viewer;
+use crate::door::{Pages, now_s, refused};
+use crate::job_page::{FilePage, JobDocument, JobPage};
+use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
+use crate::queue_facts::Queue;
+use crate::queue_page::{QueueDocument, QueuePage};
+use crate::queue_view::QueueView;
+use crate::respond::{json, page, wants_json};
+use crate::shell::Shell;
+
+const QUEUE: &str = "/queue";
+const JOBS: &str = "/queue/jobs/";
+const FILES: &str = "/queue/files/";
+
+/// Leads from the address of a job at FTS's monitoring to its page. Without scripts, it asks for
+/// the job: browsers keep what follows `#` to themselves.
+#[derive(Template)]
+#[template(path = "ftsmon.html")]
+struct FtsPage {
+    shell: Shell,
+}
+
+pub(crate) fn routes() -> Router<Arc<Pages>> {
+    Router::new()
+        .route(QUEUE, get(queue))
+        .route("/queue/find", get(find))
+        .route("/queue/jobs/{job}", get(job))
+        .route("/queue/files/{file}", get(file))
+        .route("/fts3/ftsmon", get(fts))
+        .route("/fts3/ftsmon/", get(fts))
+}
+
+/// # Errors
+/// `not_found`: this server is no queue.
+fn of(pages: &Pages) -> Result<&dyn Queue, Refusal> {
+    pages.queue.as_deref().ok_or_else(|| refused(ErrorCode::NotFound))
+}
+
+fn missing(what: &str, name: &str) -> Refusal {
+    let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
+    let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
+    error.with_detail(format!("the queue has no {what} {name}")).into()
+}
+
+fn now_ms() -> i64 {
+    now_s().saturating_mul(1000)
+}
+
+/// A field of a query.
+fn field(uri: &Uri, wanted: &str) -> Option<String> {
+    let query = uri.query().unwrap_or_default();
+    let mut fields = form_urlencoded::parse(query.as_bytes());
+    let found = fields.find(|(name, _)| name == wanted);
+    found.map(|(_, value)| value.trim().to_owned())
+}
+
+async fn queue(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let (queue, view) = (of(&pages)?, QueueView::read(uri.query()));
+    let now = queue.now().await?;
+    let jobs = queue.jobs(view.filter()).await?;
+    if wants_json(&headers) {
+        return json(&QueueDocument {
+            now: &now,
+            jobs: &jobs.items,
+            next: jobs.next,
+        });
+    }
+    let shell = pages.shell("Queue", QUEUE, &viewer);
+    page(&QueuePage::new(shell, &view, &now, &jobs, now_ms()))
+}
+
+/// Leads to a job or file by its identifier.
+async fn find(State(pages): State<Arc<Pages>>, uri: Uri) -> Result<Response, Refusal> {
+    of(&pages)?;
+    let id = field(&uri, "id").unwrap_or_default();
+    let place = match (id.parse::<JobId>(), id.parse::<i64>()) {
+        (Ok(job), _) => format!("{JOBS}{job}"),
+        (_, Ok(file)) => format!("{FILES}{file}"),
+        _ => return Err(missing("job or file", &id)),
+    };
+    Ok((StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response())
+}
+
+async fn job(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let queue = of(&pages)?;
+    let name = uri.path().strip_prefix(JOBS).unwrap_or_default();
+    let missing = || missing("job", name);
+    let id: JobId = name.parse().map_err(|_| missing())?;
+    let job = queue.job(id).await?.ok_or_else(missing)?;
+    let after = field(&uri, "after").and_then(|after| after.parse().ok());
+    let files = queue.files(id, after, FILES_SHOWN_MAX).await?;
+    if wants_json(&headers) {
+        return json(&JobDocument {
+            job: &job,
+            list: &files.items,
+            next: files.next,
+        });
+    }
+    let shell = pages.shell(format!("Job {id}"), QUEUE, &viewer);
+    page(&JobPage::new(shell, &job, &files, after))
+}
+
+async fn file(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let queue = of(&pages)?;
+    let name = uri.path().strip_prefix(FILES).unwrap_or_default();
+    let missing = || missing("file", name);
+    let id = name.parse().map(FileId).map_err(|_| missing())?;
+    let story = queue.file(id).await?.ok_or_else(missing)?;
+    if wants_json(&headers) {
+        return json(&story);
+    }
+    let shell = pages.shell(format!("File {id}"), QUEUE, &viewer);
+    page(&FilePage::new(shell, &story, now_ms()))
+}
+
+async fn fts(State(pages): State<Arc<Pages>>, Extension(viewer): Extension<Viewer>) -> Result<Response, Refusal> {
+    of(&pages)?;
+    page(&FtsPage {
+        shell: pages.shell("Find a job", QUEUE, &viewer),
+    })
+}
