@@ -21,6 +21,7 @@ mod messages;
 mod monitoring;
 mod other_side;
 mod parse;
+mod purpose;
 mod queue;
 mod redirector;
 mod remote_hosts;

@@ -12,8 +12,8 @@ section! {
     /// Pages for operators: what the server does now, and its configuration in effect
     /// ([pages.md](pages.md)). Off without `listen` or `queue_listen`.
     "web" false Web {
-        /// Address of the pages of `crossload serve`. On a loopback address, everyone on this machine
-        /// may look at them. Any other address needs `[server] certificate` and `viewers`.
+        /// Address of the pages of `crossload serve`. On a loopback address, everyone on this
+        /// machine may look at them. Any other address needs `[server] certificate` and `viewers`.
         listen: Option<SocketAddr> = Some(None) => RESTART;
         /// Address of the pages of `crossload queue serve`, likewise. They show the jobs of all
         /// users.
