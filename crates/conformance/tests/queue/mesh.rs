@@ -113,8 +113,19 @@ fn a_mesh_reports_to_the_queue_what_endpoints_can_do() {
     };
     let file = file_with_failure(&site);
     let queue = site.queue.url();
-    let arguments = [&*file, "--mode", "push", "--json", "--capabilities-to", &queue];
-    site.lab.run_client("mesh", &arguments).succeeded();
+    // Nothing listens there: what is not sent to one is sent to the other.
+    let nowhere = "http://127.0.0.1:1/";
+    let arguments = [
+        &*file,
+        "--mode",
+        "push",
+        "--json",
+        "--capabilities-to",
+        &queue,
+        "--webhook",
+        nowhere,
+    ];
+    site.lab.run_client("mesh", &arguments).failed_with(5);
     let storage = format!("https://localhost:{}", site.endpoint.port());
     let why = site.get(&format!("/v1/links/why?source={storage}&destination={storage}"));
     let known = |side: &str, part: &str| {

@@ -226,11 +226,20 @@ impl Service<'_> {
             output::complain("clean-up timed out: the next run removes what is left of this one");
         }
         let results = mesh.results();
-        conclude(&options.results, &options.common, self.page, &results).await?;
-        if let Some(url) = options.capabilities_to.as_deref().filter(|_| ended_by.is_none()) {
-            prepared.session.use_remote(url).await?;
-            report_capabilities(&prepared.session, url, &capabilities::seen(&endpoints, &results)).await?;
-        }
+        let told = conclude(&options.results, &options.common, self.page, &results).await;
+        let reported = match options.capabilities_to.as_deref().filter(|_| ended_by.is_none()) {
+            Some(url) => {
+                let (session, seen) = (&prepared.session, capabilities::seen(&endpoints, &results));
+                let report = async {
+                    session.use_remote(url).await?;
+                    report_capabilities(session, url, &seen).await
+                };
+                report.await
+            }
+            None => Ok(()),
+        };
+        // A queue learns what the endpoints do also if a mail was not sent.
+        reporting::first_of([told, reported].into_iter().filter_map(Result::err).collect())?;
         match ended_by {
             None => Ok(reporting::exit_code(&results)),
             Some(why) => Err(interrupted(why)),
