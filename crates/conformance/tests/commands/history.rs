@@ -198,6 +198,18 @@ fn a_run_of_a_wrong_clock_and_a_database_of_another_program_are_refused() {
     );
     history(&lab, "import", &[names[0].as_str()], &file).succeeded();
     assert_eq!(history(&lab, "remove", &["--future"], &file).succeeded().text(), "");
+    // A clock that is behind sees all runs in the future.
+    let later = "import sqlite3,sys; d=sqlite3.connect(sys.argv[1]); \
+                 d.execute('update run set started_ms = 4102444800000'); d.commit()";
+    let mut python = lab.command("python3").expect("python3");
+    python.args(["-c", later]).arg(&file);
+    run(&python).succeeded();
+    let refused = history(&lab, "remove", &["--future"], &file).failed_with(22);
+    assert!(refused.stderr.contains("correct the clock"), "{}", refused.said());
+    assert_eq!(
+        history(&lab, "remove", &["1"], &file).succeeded().text(),
+        "run 1 removed\n"
+    );
     // SQLite's own program writes another one.
     let foreign = lab.fresh("foreign.sqlite");
     let script =

@@ -270,7 +270,16 @@ fn remove(options: &HistoryRemoveOptions) -> Result<u8, Failure> {
         true => store.future().map_err(failed(&file))?,
         false => options.runs.clone(),
     };
-    // A mistake removes none.
+    // A mistake removes none, and nor does a clock that is behind.
+    let one_more = runs.len() as u64 + 1;
+    if options.future && !runs.is_empty() {
+        let all = store.list(&Filter::default(), one_more).map_err(failed(&file))?;
+        if all.len() == runs.len() {
+            return Err(Failure::invalid(
+                "every run is in the future by the clock of this machine: correct the clock, or name the runs",
+            ));
+        }
+    }
     for run in &runs {
         if store.summary(*run).map_err(failed(&file))?.is_none() {
             return Err(unknown(*run));
