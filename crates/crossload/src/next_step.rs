@@ -414,6 +414,7 @@ mod tests {
     #[test]
     fn the_wrong_scheme_leads_to_the_right_one() {
         use ErrorCode::{PeerClosed, PeerMisbehaved, PeerTlsFailed};
+        const NO_HTTP: &str = "not HTTP/1.0 or HTTP/1.1";
         let (no_tls, none) = (
             "the other end does not speak TLS on this port: use",
             "the server does not offer TLS",
@@ -437,7 +438,13 @@ mod tests {
                 "roots://a:1//f",
                 "another protocol",
             ),
-            (PeerMisbehaved, Phase::Open, "", "dav://a:1/f", "write davs://a:1/f;"),
+            (
+                PeerMisbehaved,
+                Phase::Open,
+                NO_HTTP,
+                "dav://a:1/f",
+                "write davs://a:1/f;",
+            ),
             (PeerClosed, Phase::Open, "", "s3://a:1/b/f", "write s3s://a:1/b/f;"),
             (
                 PeerTlsFailed,

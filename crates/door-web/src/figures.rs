@@ -74,9 +74,9 @@ pub(crate) fn age(passed: Duration) -> String {
     let seconds = passed.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
-        ..60 => format!("{seconds} s"),
-        ..3600 => format!("{minutes} min"),
-        ..86_400 => format!("{hours} h {} min", minutes % 60),
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{minutes} min"),
+        3600..86_400 => format!("{hours} h {} min", minutes % 60),
         _ => format!("{days} d {} h", hours % 24),
     }
 }

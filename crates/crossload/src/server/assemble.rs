@@ -149,7 +149,7 @@ impl Assembly {
     }
 
     /// The parts, in reload order.
-    pub(crate) fn parts(&self) -> [&dyn Subsystem; 12] {
+    pub(crate) fn parts(&self) -> [&dyn Subsystem; 13] {
         [
             &self.certificate,
             &self.trust_files,

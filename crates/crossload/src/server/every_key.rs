@@ -481,7 +481,7 @@ fn live(assembly: &Assembly, configuration: &Configuration) -> String {
     let (ground, exported) = (&assembly.ground, &assembly.exported);
     let keys = ground.authenticator.issuers().at_hand("https://iam.invalid").is_some();
     format!(
-        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?} {} {}",
+        "{tls:?} {:?} {:?} {:?} {:?} {:?} {:?} {keys} {:?} {:?} {:?} {:?} {} {} {}",
         shown.map(|identity| identity.chain().to_vec()),
         exported.opened_with(),
         exported.redirected_to(),

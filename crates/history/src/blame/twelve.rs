@@ -13,7 +13,7 @@ const SEEDS: u64 = 40;
 /// A fault of one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plant {
-    /// Whoever fetches from it gets too little.
+    /// A destination that fetches from it gets too little.
     Truncates,
     /// It has no room, and is no source.
     Full,
@@ -184,7 +184,7 @@ impl Twelve {
 
     /// What is wrong with the findings.
     fn violations(&self, blame: &Blame) -> Vec<String> {
-        let mut named = vec![false; 12];
+        let mut named = [false; 12];
         let mut is_link_named = false;
         let mut violations = Vec::new();
         for finding in &blame.findings {

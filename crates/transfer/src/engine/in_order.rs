@@ -153,7 +153,6 @@ impl Copy<'_> {
         Ok(Sent { moved, theirs })
     }
 
-    /// Checks the source once more if the server keeps only what is closed.
     /// Why the destination refused what it got. It compares that with what the source declared, and
     /// we have read the same bytes: where they differ, the source is at fault.
     fn refused_at_end(&self, error: Error, computed: &[Checksum], declared: &[Checksum]) -> Error {
@@ -166,6 +165,7 @@ impl Copy<'_> {
         }
     }
 
+    /// Checks the source once more if the server keeps only what is closed.
     async fn check_before_close(&self, upload: &mut dyn UploadStream) -> Result<()> {
         match upload.created().is_some_and(|created| created.identity.is_unclosed) {
             true => self.source.check_unchanged().await,

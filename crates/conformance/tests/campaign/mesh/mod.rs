@@ -20,7 +20,7 @@ use self::servers::Servers;
 use crate::dice::Dice;
 use crate::number;
 
-const MESH_SEEDS_DEFAULT: u64 = 2;
+const MESH_SEEDS_DEFAULT: u64 = 1;
 const MESH_SEED_DEFAULT: u64 = 1;
 
 #[test]

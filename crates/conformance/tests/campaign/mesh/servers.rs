@@ -37,7 +37,7 @@ pub(super) struct Server {
 }
 
 enum Guard {
-    Ours { _server: Crossload },
+    Ours { _server: Box<Crossload> },
     Xrootd { _server: Xrootd, _full: Option<Tmpfs> },
     Nginx { _server: Nginx },
 }
@@ -129,7 +129,9 @@ impl Server {
             root_port: Some(server.port()),
             data: server.data().to_owned(),
             full: Some("/full"),
-            _guard: Guard::Ours { _server: server },
+            _guard: Guard::Ours {
+                _server: Box::new(server),
+            },
         })
     }
 
