@@ -12,7 +12,7 @@ pub const ASSET_AGE_MAX: Duration = Duration::from_secs(60);
 pub const TRANSPORT_SECURITY_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Certificates and revocation lists on the page; those that end first come first.
 pub const CERTIFICATES_SHOWN_MAX: usize = 200;
-/// Copies of which a server keeps what the page *Now* shows: more than it can run.
+/// Running copies that the page *Now* follows: more than a server can run.
 pub const COPIES_LISTED_MAX: usize = 20_000;
 /// Links of a queue on its page.
 pub const LINKS_SHOWN_MAX: usize = 200;
@@ -30,7 +30,7 @@ pub const FILTER_CHARACTERS_MAX: usize = 200;
 pub const VIEWS_OPEN_MAX: usize = 64;
 /// Open pages get what has changed after this time.
 pub const TICK_INTERVAL: Duration = Duration::from_millis(500);
-/// A copy of which no byte has moved for so long stands still.
+/// A copy is stalled when it has moved no byte for this long.
 pub const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// Without news, a page gets a comment after this time, so that no proxy cuts it off.
 pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(15);

@@ -1,6 +1,6 @@
-//! The campaign of meshes: twelve endpoints of several makers, of which six have a fault and two a
-//! slow link between them. Chance says which. Whatever it says, the mesh names each of them on its
-//! side and in its phase, and no other.
+//! Meshes of twelve endpoints from several makers. Six endpoints have a fault, and the link between
+//! two others is slow; a seed decides which. The mesh must name each fault on its side and in its
+//! phase, and no other.
 //!
 //! An arrangement takes several seconds, most of them because of the slow copies. So `cargo test`
 //! runs `MESH_SEEDS_DEFAULT` of them. `MESH_SEEDS` is how many are run, `MESH_SEED` the first of

@@ -28,9 +28,9 @@ pub(super) struct Share {
 pub(super) enum PartOf {
     /// Nothing else in the report.
     Nothing,
-    /// A file system, of which it may use all.
+    /// A file system that it may fill.
     FileSystem(u64),
-    /// A file system, of which it may use a quota.
+    /// A file system that it may fill up to a quota.
     QuotaOn(u64),
     /// Another share.
     Share,
