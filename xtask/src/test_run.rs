@@ -34,8 +34,11 @@ const SET_BY_CARGO: [&str; 5] = [
 /// When cargo cannot be started, a file cannot be written, or a test failed, also by itself.
 pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String> {
     let text = |error: io::Error| format!("cargo test: {error}");
+    let threads = threads();
     let mut command = cargo_test(arguments);
-    command.arg("--no-fail-fast");
+    command
+        .arg("--no-fail-fast")
+        .env("RUST_TEST_THREADS", threads.to_string());
     let results = File::create(directory.join("results")).map_err(text)?;
     let errors = File::create(directory.join("errors")).map_err(text)?;
     let mut child = command
@@ -47,7 +50,7 @@ pub(crate) fn run(directory: &Path, arguments: &[&str]) -> Result<String, String
         return Err("cargo test: its output is not piped".to_owned());
     };
     let program = Mutex::new(String::new());
-    let mut record = Record::new(threads());
+    let mut record = Record::new(threads);
     let mut failures = Failures::default();
     let mut targets = Vec::new();
     let (passed_on, complained) = thread::scope(|scope| {
@@ -106,12 +109,13 @@ fn pass_on(from: impl Read, mut file: File, mut terminal: impl Write, mut note: 
     Ok(())
 }
 
-/// As libtest decides how many tests run at once.
+/// How many tests run at once: two for each processor, since most of them wait for servers for a
+/// third of their time.
 fn threads() -> usize {
     let asked = std::env::var("RUST_TEST_THREADS")
         .ok()
         .and_then(|text| text.parse().ok());
-    asked.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+    asked.unwrap_or_else(|| 2 * thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// The name of the program that cargo says it runs now.
