@@ -233,6 +233,7 @@ fn order(exchange: &FileExchange<'_, '_>, copy: &CopyRequest, may_replace: bool)
         attempts: site.copies.attempts,
         ask_first: !copy.skip_head || is_signed(copy),
         announced_bytes: None,
+        listed_bytes: None,
         digests_from: None,
         create_parents: true,
     }

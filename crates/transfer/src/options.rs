@@ -67,6 +67,9 @@ pub struct Order {
     /// The size of the file according to the client, to reserve space if the source may not be
     /// asked.
     pub announced_bytes: Option<u64>,
+    /// The size in a listing of the source. A source that then tells no size is stopped there, so
+    /// that an answer without end fills no disk; 0 is taken for unknown.
+    pub listed_bytes: Option<u64>,
     /// Another URL for the source's checksum, if the source's own URL is good for one request only.
     pub digests_from: Option<Resource>,
     /// Whether to make missing parent directories.
@@ -115,6 +118,7 @@ impl Default for Order {
             attempts: ATTEMPTS_MAX,
             ask_first: true,
             announced_bytes: None,
+            listed_bytes: None,
             digests_from: None,
             create_parents: true,
             max_bytes: None,

@@ -223,6 +223,25 @@ async fn data_longer_than_announced_is_the_sources_fault_and_removed() {
     assert!(!server.methods.lock().unwrap().contains(&"put".to_owned()));
 }
 
+#[tokio::test]
+async fn a_source_without_a_size_is_stopped_at_the_size_that_was_listed() {
+    let listing = |size| Order {
+        listed_bytes: Some(size as u64),
+        ..Order::default()
+    };
+    let server = Server::new("Connection: close", &until_closed(CONTENT));
+    let error = server.copy(&listing(CONTENT.len() - 3)).await.unwrap_err();
+    assert_eq!(seen(&error), (ErrorCode::PeerSizeDiffers, Side::Source), "{error}");
+    assert_eq!(server.stored(), None);
+    // What the server says of the file is newer than its listing; 0 may mean that it does not know.
+    let told = Server::new(&head(CONTENT.len()), &until_closed(CONTENT));
+    assert!(told.copy(&listing(CONTENT.len() - 3)).await.is_ok());
+    for listed in [0, CONTENT.len()] {
+        let copied = server.copy(&listing(listed)).await.unwrap();
+        assert_eq!(copied.bytes, CONTENT.len() as u64, "{listed}");
+    }
+}
+
 fn refusing() -> Order {
     Order {
         overwrite: Overwrite::Refuse,

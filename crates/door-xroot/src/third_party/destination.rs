@@ -88,6 +88,7 @@ fn order(
         attempts: if has_key { 1 } else { site.copies.attempts },
         ask_first: !has_key,
         announced_bytes: named.cgi.expected_bytes(),
+        listed_bytes: None,
         digests_from: has_key.then(|| source.plain.clone()),
         verification,
         expected: wanted.and_then(|(_, value)| value),

@@ -265,7 +265,10 @@ impl Copy<'_> {
             progress: self.progress,
             least_bytes,
             // Some sources report 0 for an unknown length.
-            most_bytes: Some(least_bytes).filter(|bytes| *bytes > 0),
+            most_bytes: [Some(least_bytes), self.order.listed_bytes]
+                .into_iter()
+                .flatten()
+                .find(|bytes| *bytes > 0),
             bytes: 0,
         };
         match upload.outlet() {

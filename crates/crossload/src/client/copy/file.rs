@@ -197,6 +197,7 @@ impl Copier {
                 None => usual.keep.clone(),
             },
             create_parents: self.settings.parent,
+            listed_bytes: info.size_bytes,
             ..usual
         }
     }
