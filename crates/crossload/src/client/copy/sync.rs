@@ -183,7 +183,8 @@ impl Copier {
 
     async fn delete(&self, top: &Place, extra: &Extra) -> std::result::Result<(), (String, Error)> {
         let is_dry = self.settings.transfer.dry_run;
-        let place = below(top, &extra.path).map_err(|error| (extra.path.clone(), error))?;
+        let unfit = |error: Error| (format!("{top}/{}", extra.path), error.at_side(Side::Destination));
+        let place = below(top, &extra.path).map_err(unfit)?;
         if !is_dry {
             let removed = remove_tree(&self.session, &place, extra.is_directory).await;
             removed.map_err(|error| (place.to_string(), error))?;
