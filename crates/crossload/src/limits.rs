@@ -96,10 +96,14 @@ pub(crate) const PREFETCH_BLOCKS_AT_ONCE: usize = 64;
 pub(crate) const PREFETCH_LOOKS_MAX: u32 = 20;
 /// Pause between two of these looks.
 pub(crate) const PREFETCH_PAUSE: Duration = Duration::from_millis(100);
-/// First piece of a file that `crossload head` or `tail` reads, in bytes.
-pub(crate) const END_PIECE_BYTES_MIN: u64 = 64 << 10;
-/// Largest piece of a file that `crossload head` or `tail` reads, in bytes.
-pub(crate) const END_PIECE_BYTES_MAX: u64 = 4 << 20;
+/// First piece of a file that is read in pieces (`crossload head` and `tail`, beginnings of files
+/// that are compared), in bytes.
+pub(crate) const PIECE_BYTES_MIN: u64 = 64 << 10;
+/// Largest piece of such a file, in bytes.
+pub(crate) const PIECE_BYTES_MAX: u64 = 4 << 20;
+/// Longest file at a server that is read to find whether it is what an interrupted copy left there,
+/// in bytes. It is read from both sides, over this client.
+pub(crate) const BEGINNING_BYTES_MAX: u64 = 1 << 30;
 /// Interrupts within this time are one: `timeout` sends its signal to a process, and then to its
 /// group.
 pub(crate) const SAME_INTERRUPT_TIME: Duration = Duration::from_millis(200);

@@ -35,3 +35,4 @@ mod tape;
 mod terminal;
 mod trees;
 mod verbs;
+mod xrootd_http;

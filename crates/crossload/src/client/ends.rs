@@ -1,19 +1,13 @@
 //! `head` and `tail`.
 
-use std::io::SeekFrom;
-
-use remote::Ranges;
-use storage::local::fault;
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use types::{ByteRange, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Error, ErrorCode, Phase, Result};
 
 use super::each::{Finished, each_place};
+use super::piece_reader::PieceReader;
 use super::place::Place;
 use super::session::ClientContext;
 use crate::command_line::EndOptions;
 use crate::failure::Failure;
-use crate::limits::{END_PIECE_BYTES_MAX, END_PIECE_BYTES_MIN};
 use crate::output;
 
 /// Which end of a file.
@@ -35,7 +29,7 @@ pub(crate) async fn run(session: &ClientContext, options: &EndOptions, end: End)
         &options.places,
         async |text| -> std::result::Result<Finished, Failure> {
             let place = session.place(text).await?;
-            let mut content = Content::open(session, &place).await?;
+            let mut content = open(session, &place).await?;
             if !options.places.is_one() {
                 output::line(&format!("{gap}==> {} <==", output::name(text)));
                 gap = "\n";
@@ -43,7 +37,7 @@ pub(crate) async fn run(session: &ClientContext, options: &EndOptions, end: End)
             if let Err(error) = content.print_end(options, end).await {
                 return Err(why_not_read(session, &place, error).await);
             }
-            content.close().await;
+            content.0.close().await;
             Ok(Finished::Whole)
         },
     )
@@ -64,82 +58,20 @@ async fn why_not_read(session: &ClientContext, place: &Place, error: Error) -> F
     }
 }
 
-/// A file that is read in pieces.
-struct Content {
-    origin: Origin,
-    size_bytes: u64,
-    /// The size of the next piece. It grows, so that a few lines cost little and many take few
-    /// round trips.
-    step_bytes: u64,
+/// As [`PieceReader::open`].
+async fn open(session: &ClientContext, place: &Place) -> std::result::Result<Content, Failure> {
+    let opened = PieceReader::open(session, place, place.side()).await;
+    opened.map(Content).map_err(|error| match error.code() {
+        ErrorCode::PeerUnsupported => Failure::advised(&error, "Use cat."),
+        ErrorCode::NotImplemented => Failure::advised(&error, "Use the system's command for standard input."),
+        _ => error.into(),
+    })
 }
 
-enum Origin {
-    Server(Ranges),
-    Machine(File, LogicalPath),
-}
+/// A file of which an end is printed.
+struct Content(PieceReader);
 
 impl Content {
-    async fn open(session: &ClientContext, place: &Place) -> std::result::Result<Self, Failure> {
-        let side = place.side();
-        let (origin, size_bytes) = match place {
-            Place::Remote(location) => {
-                let ranges = session.client.open_ranges(&session.resource(location, side)).await?;
-                let size_bytes = ranges.facts().size_bytes;
-                (Origin::Server(ranges), size_bytes)
-            }
-            Place::Local(path) => {
-                let failed = |cause| fault(&cause, Phase::Open, path).at_side(side);
-                let file = File::open(path.as_str()).await.map_err(failed)?;
-                let found = file.metadata().await.map_err(failed)?;
-                if found.is_dir() {
-                    let error = Error::new(ErrorCode::IsDirectory, side, Phase::Open);
-                    return Err(error.with_subject(place).into());
-                }
-                (Origin::Machine(file, path.clone()), Some(found.len()))
-            }
-            Place::Stdio => {
-                let error = Error::new(ErrorCode::NotImplemented, side, Phase::Open);
-                return Err(Failure::advised(&error, "Use the system's command for standard input."));
-            }
-        };
-        let unknown = || {
-            let error = Error::new(ErrorCode::PeerUnsupported, side, Phase::Open).with_subject(place);
-            let error = error.with_detail("the server does not say how long the file is");
-            Failure::advised(&error, "Use cat.")
-        };
-        Ok(Self {
-            origin,
-            size_bytes: size_bytes.ok_or_else(unknown)?,
-            step_bytes: END_PIECE_BYTES_MIN,
-        })
-    }
-
-    async fn close(self) {
-        if let Origin::Server(ranges) = self.origin {
-            ranges.close().await;
-        }
-    }
-
-    /// The size of the next piece.
-    fn step(&mut self) -> u64 {
-        let step_bytes = self.step_bytes;
-        self.step_bytes = (4 * step_bytes).min(END_PIECE_BYTES_MAX);
-        step_bytes
-    }
-
-    async fn read(&mut self, range: ByteRange) -> Result<Vec<u8>> {
-        match &mut self.origin {
-            Origin::Server(ranges) => Ok(ranges.read(&[range]).await?.pop().unwrap_or_default()),
-            Origin::Machine(file, path) => {
-                let failed = |cause| fault(&cause, Phase::Transfer, &*path).at_side(Side::Client);
-                file.seek(SeekFrom::Start(range.start)).await.map_err(failed)?;
-                let mut piece = vec![0; range.len() as usize];
-                file.read_exact(&mut piece).await.map_err(failed)?;
-                Ok(piece)
-            }
-        }
-    }
-
     /// Prints what the options ask for.
     async fn print_end(&mut self, options: &EndOptions, end: End) -> Result<()> {
         match (end, options.bytes, options.lines) {
@@ -148,7 +80,7 @@ impl Content {
             (End::Tail, Some(bytes), _) => {
                 let start = match bytes.is_start {
                     true => bytes.count.saturating_sub(1),
-                    false => self.size_bytes.saturating_sub(bytes.count),
+                    false => self.0.size_bytes().saturating_sub(bytes.count),
                 };
                 self.print(start, u64::MAX).await
             }
@@ -162,20 +94,20 @@ impl Content {
 
     /// Prints up to so many bytes from `start`.
     async fn print(&mut self, start: u64, bytes_max: u64) -> Result<()> {
-        let mut rest = ByteRange::new(start, start.saturating_add(bytes_max).min(self.size_bytes));
+        let mut rest = ByteRange::new(start, start.saturating_add(bytes_max).min(self.0.size_bytes()));
         while !rest.is_empty() {
-            let range = rest.take_front(self.step());
-            output::write_out(&self.read(range).await?);
+            let range = rest.take_front(self.0.step());
+            output::write_out(&self.0.read(range).await?);
         }
         Ok(())
     }
 
     /// Prints the first lines.
     async fn print_lines(&mut self, mut lines: u64) -> Result<()> {
-        let mut rest = ByteRange::whole(self.size_bytes);
+        let mut rest = ByteRange::whole(self.0.size_bytes());
         while !rest.is_empty() && lines > 0 {
-            let range = rest.take_front(self.step());
-            let piece = self.read(range).await?;
+            let range = rest.take_front(self.0.step());
+            let piece = self.0.read(range).await?;
             output::write_out(&piece[..end_of_lines(&piece, &mut lines)]);
         }
         Ok(())
@@ -183,10 +115,10 @@ impl Content {
 
     /// Prints what follows the first lines.
     async fn print_behind(&mut self, mut lines: u64) -> Result<()> {
-        let mut rest = ByteRange::whole(self.size_bytes);
+        let mut rest = ByteRange::whole(self.0.size_bytes());
         while !rest.is_empty() {
-            let range = rest.take_front(self.step());
-            let piece = self.read(range).await?;
+            let range = rest.take_front(self.0.step());
+            let piece = self.0.read(range).await?;
             output::write_out(&piece[end_of_lines(&piece, &mut lines)..]);
         }
         Ok(())
@@ -194,17 +126,17 @@ impl Content {
 
     /// Where the last lines begin.
     async fn start_of_last_lines(&mut self, mut lines: u64) -> Result<u64> {
-        let mut end = self.size_bytes;
+        let mut end = self.0.size_bytes();
         if lines == 0 {
             return Ok(end);
         }
         while end > 0 {
-            let range = ByteRange::new(end.saturating_sub(self.step()), end);
-            let piece = self.read(range).await?;
+            let range = ByteRange::new(end.saturating_sub(self.0.step()), end);
+            let piece = self.0.read(range).await?;
             for (at, _) in piece.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
                 let behind = range.start + at as u64 + 1;
                 // The end of the last line begins none.
-                if behind == self.size_bytes {
+                if behind == self.0.size_bytes() {
                     continue;
                 }
                 lines -= 1;

@@ -27,6 +27,7 @@ mod metadata;
 mod named;
 mod names;
 mod node;
+mod piece_reader;
 mod place;
 mod prefetch;
 pub(crate) mod proxy;

@@ -8,6 +8,7 @@ use super::super::place::Place;
 use super::super::session::Info;
 use super::super::tree::{Pair, There};
 use super::Copier;
+use super::beginning::is_beginning;
 use crate::command_line::{CompareBy, CopyOptions, TransferOptions, Verify};
 
 /// What happens with a file that exists at the destination.
@@ -139,6 +140,7 @@ impl Copier {
             IfExists::ReplaceOther => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             IfExists::SkipEqual => match self.compare(pair, there).await? {
                 compared if compared.is_equal() => Ok(Decision::Skip(Reason::Equal(compared))),
+                Compared::OtherSize if is_beginning(&self.session, pair, there).await => Ok(replace),
                 compared => Err(exists(pair).with_detail(compared.words())),
             },
         }

@@ -1,6 +1,7 @@
 //! `copy`: finds the files that its arguments name, and copies several of them at a time.
 
 mod arguments;
+mod beginning;
 mod decide;
 mod file;
 mod late_end;

@@ -1,0 +1,108 @@
+//! Our own client at XRootD over HTTP, which writes files in place and keeps what a broken upload
+//! left.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use conformance::{Site, background, bytes, json_lines, last_json, run, until};
+use testkit::{Direction, Fault, Process, Relay, XrootdVersion, available};
+
+use crate::trees::text;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn site(test: &str, name: &str) -> Option<Site> {
+    available(test, Site::with_xrootd_of(XrootdVersion::V5, name, "xrootd"))
+}
+
+#[test]
+fn the_beginning_of_a_file_is_replaced_and_nothing_else() {
+    let test = "the_beginning_of_a_file_is_replaced_and_nothing_else";
+    let Some(site) = site(test, "beginnings") else { return };
+    let whole = bytes(300_000, 700);
+    let mut other = whole[..200_000].to_vec();
+    other[199_999] ^= 1;
+    let there = [
+        ("begun", &whole[..200_000]),
+        ("empty", &[][..]),
+        ("other", &other[..]),
+        ("longer", &[&whole[..], b"!"].concat()),
+    ];
+    let from = site.lab.fresh("from");
+    fs::create_dir(&from).expect("a directory");
+    for (name, content) in there {
+        fs::write(from.join(name), &whole).expect("a file");
+        site.first.put(&format!("from/{name}"), &whole);
+        for target in ["local", "http"] {
+            site.theirs().put(&format!("{target}/{name}"), content);
+        }
+    }
+    for (target, source) in [
+        ("local", format!("{}/", text(&from))),
+        ("http", site.first.davs("from/")),
+    ] {
+        let url = site.theirs().davs(target);
+        let copied = site.lab.run_client("copy", &["-r", "--json", &source, &url]);
+        let failed: Vec<_> = json_lines(&copied)
+            .into_iter()
+            .filter(|line| line["event"] == "failed")
+            .map(|line| (line["destination"].clone(), line["error"]["code"].clone()))
+            .collect();
+        let said = copied.said();
+        assert_eq!(failed.len(), 2, "{said}");
+        assert!(failed.iter().all(|(_, code)| code == "exists"), "{said}");
+        let stored = |name: &str| site.theirs().stored(&format!("{target}/{name}")).expect("a file");
+        assert!(stored("begun") == whole && stored("empty") == whole, "{said}");
+        assert!(stored("other") == other && stored("longer").len() == 300_001, "{said}");
+    }
+}
+
+/// Begins to copy a tree to XRootD, until files stand still in the middle.
+fn begin(site: &Site, source: &str, target: &str) -> (Relay, Process) {
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.theirs().port()))).expect("a relay");
+    relay.set_fault(Fault::StallAfter(Direction::ToTarget, 2_000_000), usize::MAX);
+    let url = format!("https://localhost:{}/data/{target}", relay.port());
+    let arguments = site
+        .lab
+        .client_arguments("copy", &["-r", "--transfers", "3", source, &url]);
+    let mut command = site.lab.client(arguments).expect("the client is built");
+    let copying = background(&mut command, site.lab.scratch()).expect("it starts");
+    until("files stand still", PATIENCE, || relay.struck() >= 3);
+    (relay, copying)
+}
+
+#[test]
+fn a_killed_copy_of_a_tree_is_completed_by_the_next() {
+    let test = "a_killed_copy_of_a_tree_is_completed_by_the_next";
+    let Some(site) = site(test, "killed") else { return };
+    let from = site.lab.fresh("from");
+    fs::create_dir(&from).expect("a directory");
+    for number in 0..6 {
+        fs::write(from.join(format!("f{number}")), bytes(4 << 20, number)).expect("a file");
+    }
+    let source = format!("{}/", text(&from));
+    for signal in ["KILL", "INT"] {
+        site.theirs().make_directory(signal);
+        let (relay, mut copying) = begin(&site, &source, signal);
+        let there = site.theirs().data().join(signal);
+        until("beginnings are there", PATIENCE, || {
+            let sizes = fs::read_dir(&there).expect("a directory").flatten();
+            sizes
+                .filter_map(|entry| entry.metadata().ok())
+                .any(|found| found.len() > 0)
+        });
+        let kill = format!("kill -{signal} {}", copying.id());
+        run(std::process::Command::new("sh").args(["-c", &kill])).succeeded();
+        until("it ends", PATIENCE, || !copying.is_running());
+        drop(relay);
+        let url = site.theirs().davs(signal);
+        let second = site.lab.run_client("copy", &["-r", "--json", &source, &url]);
+        let summary = last_json(&second);
+        assert_eq!(summary["failed"], 0, "{signal}: {}", second.said());
+        for number in 0..6 {
+            let stored = fs::read(there.join(format!("f{number}"))).expect("a file");
+            assert!(stored == bytes(4 << 20, number), "{signal}: {number} differs");
+        }
+    }
+}
