@@ -96,6 +96,8 @@ pub(crate) const PREFETCH_BLOCKS_AT_ONCE: usize = 64;
 pub(crate) const PREFETCH_LOOKS_MAX: u32 = 20;
 /// Pause between two of these looks.
 pub(crate) const PREFETCH_PAUSE: Duration = Duration::from_millis(100);
+/// How long a server may be silent about a checksum before it is asked whether that is a directory.
+pub(crate) const DIRECTORY_ASKED_AFTER: Duration = Duration::from_secs(5);
 /// First piece of a file that is read in pieces (`crossload head` and `tail`, beginnings of files
 /// that are compared), in bytes.
 pub(crate) const PIECE_BYTES_MIN: u64 = 64 << 10;

@@ -3,9 +3,9 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use conformance::{Site, background, bytes, json_lines, last_json, run, until};
+use conformance::{Lab, Reply, Scripted, Seen, Site, background, bytes, json_lines, last_json, run, until};
 use testkit::{Direction, Fault, Process, Relay, XrootdVersion, available};
 
 use crate::trees::text;
@@ -105,4 +105,27 @@ fn a_killed_copy_of_a_tree_is_completed_by_the_next() {
             assert!(stored == bytes(4 << 20, number), "{signal}: {number} differs");
         }
     }
+}
+
+/// XRootD 5.5.3 was seen to answer no question for the checksum of a directory after some of them.
+#[test]
+fn a_directory_whose_checksum_gets_no_answer_is_refused() {
+    let test = "a_directory_whose_checksum_gets_no_answer_is_refused";
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
+    let server = Scripted::start(|seen: &Seen| {
+        let found =
+            b"<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/d/</D:href><D:propstat>\
+            <D:prop><D:resourcetype><D:collection/></D:resourcetype></D:prop><D:status>HTTP/1.1 200 OK</D:status>\
+            </D:propstat></D:response></D:multistatus>";
+        match seen.method.as_str() {
+            "PROPFIND" => Reply::whole(seen, "207 Multi-Status", &["Content-Type: application/xml"], found),
+            _ => Reply::SayAndStall(Vec::new()),
+        }
+    });
+    let begin = Instant::now();
+    let summed = lab.run_client("sum", &[&server.url("/d")]).failed_with(21);
+    assert!(summed.said().contains("Is a directory"), "{}", summed.said());
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }

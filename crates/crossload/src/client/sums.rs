@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result};
 
 use super::each::{complain, fitting};
@@ -14,7 +15,7 @@ use super::show::counted;
 use crate::command_line::{SumOptions, lines_of};
 use crate::exit_code::ExitCodes;
 use crate::failure::{Failure, exit_code};
-use crate::limits::SUMS_AT_ONCE;
+use crate::limits::{DIRECTORY_ASKED_AFTER, SUMS_AT_ONCE};
 use crate::next_step::NO_CHECKSUM;
 use crate::output;
 
@@ -61,7 +62,18 @@ async fn print(session: &ClientContext, options: &SumOptions) -> std::result::Re
 
 async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) -> Result<Checksum> {
     let place = session.place(text).await?;
-    let found = session.sum(&place, algorithm, place.side()).await;
+    let is_directory = async || {
+        let found = session.stat(&place, place.side()).await;
+        found.is_ok_and(|info| info.is_directory)
+    };
+    let directory = || Error::new(ErrorCode::IsDirectory, place.side(), Phase::Checksum).with_subject(&place);
+    let mut asked = pin!(session.sum(&place, algorithm, place.side()));
+    let found = match timeout(DIRECTORY_ASKED_AFTER, asked.as_mut()).await {
+        Ok(found) => found,
+        // After some questions about directories, XRootD 5.5.3 answers no further one over HTTP.
+        Err(_) if is_directory().await => return Err(directory()),
+        Err(_) => asked.await,
+    };
     let is_unsaid = |error: &Error| {
         let codes = [
             ErrorCode::ChecksumUnavailable,
@@ -71,13 +83,8 @@ async fn sum(session: &ClientContext, text: &str, algorithm: ChecksumAlgorithm) 
         codes.contains(&error.code())
     };
     // Some servers say that they have none.
-    if found.as_ref().is_err_and(is_unsaid)
-        && session
-            .stat(&place, place.side())
-            .await
-            .is_ok_and(|info| info.is_directory)
-    {
-        return Err(Error::new(ErrorCode::IsDirectory, place.side(), Phase::Checksum).with_subject(&place));
+    if found.as_ref().is_err_and(is_unsaid) && is_directory().await {
+        return Err(directory());
     }
     found.map_err(|error| match error.code() {
         // Nothing is verified here, which is what the code speaks of.
