@@ -58,7 +58,7 @@ pub(crate) const NO_CHECKSUM: &str = "this server has no checksum";
 pub(crate) const NO_CACHE: &str = "the server has no cache in front of this file";
 
 /// A protocol without an operation.
-const NO_REQUEST: &str = "its protocol knows no such request";
+pub(crate) const NO_REQUEST: &str = "its protocol knows no such request";
 
 /// What servers and protocols do not support, apart from copies, and what helps.
 const REQUESTS: [(&str, &str); 6] = [

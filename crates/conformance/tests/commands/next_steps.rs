@@ -124,6 +124,21 @@ fn a_status_of_a_server_has_a_code_and_advice_of_its_own() {
 }
 
 #[test]
+fn what_s3_does_not_have_is_refused_for_the_file_that_was_named() {
+    let test = "what_s3_does_not_have_is_refused_for_the_file_that_was_named";
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
+    let file = "s3://localhost:1/bucket/key";
+    for command in [&["stage"][..], &["evict"], &["archived"], &["chmod", "644"]] {
+        let failed = run(&lab.client([command, &[file]].concat()).expect("the client is built"));
+        assert_says(&failed, 38, file, &[]);
+        let advice = "next: Use the storage's own tool: S3 has no such operation.";
+        assert!(failed.stderr.contains(advice), "{}", failed.said());
+    }
+}
+
+#[test]
 fn a_name_below_a_file_is_no_fault_of_the_server() {
     let test = "a_name_below_a_file_is_no_fault_of_the_server";
     let Some(site) = available(test, site()) else { return };

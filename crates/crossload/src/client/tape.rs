@@ -11,6 +11,7 @@ use crate::command_line::{ArchivedOptions, Common, EvictOptions, Places, StageOp
 use crate::exit_code::ExitCodes;
 use crate::failure::Failure;
 use crate::limits::{STAGE_LOOK_FAILURES_MAX, STAGE_LOOK_PAUSE_MAX, STAGE_LOOK_PAUSE_MIN};
+use crate::next_step::NO_REQUEST;
 use crate::output;
 
 /// Brings files online, or asks about or cancels an earlier request.
@@ -221,6 +222,10 @@ impl<'a> Tape<'a> {
         let place = self.session.place(name).await?;
         let side = place.side();
         match &place {
+            Place::Remote(location) if location.is_s3() => {
+                let error = Error::new(ErrorCode::PeerUnsupported, side, Phase::Staging).with_subject(&place);
+                Err(error.with_detail(NO_REQUEST))
+            }
             Place::Remote(location) => Ok(self.session.resource(location, side)),
             Place::Local(_) | Place::Stdio => {
                 let error = Error::new(ErrorCode::NotImplemented, side, Phase::Staging).with_subject(&place);
