@@ -22,4 +22,4 @@ pub use decode::{Packet, Record, Unreadable, decode};
 pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
 pub use firefly::{FIREFLY_PORT, Firefly, FlowLabel, FlowState};
 pub use header::{PACKET_BYTES_MAX, Stream};
-pub use maps::{Login, Server, Token, address, login_packet, token_packet};
+pub use maps::{Login, Server, Token, address, label_packet, login_packet, token_packet};

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use crate::files::LoginId;
+use crate::firefly::FlowLabel;
 use crate::header::Stream;
 
 /// The most bytes of one value: of the longest names of certificates, and more than any other.
@@ -140,6 +141,16 @@ pub fn token_packet(stream: &mut Stream, server: &Server, id: LoginId, login: &L
         value(&token.groups.join(" "))
     );
     map(stream, b'T', id, &text)
+}
+
+/// The packet that says which experiment and activity the files of a login belong to (`U`), after
+/// that of the login.
+#[must_use]
+pub fn label_packet(stream: &mut Stream, server: &Server, id: LoginId, login: &Login, label: FlowLabel) -> Vec<u8> {
+    let mut text = server.name(login.protocol, &login.user, login.number, &address(login.address));
+    let (experiment, activity) = (label.experiment(), label.activity());
+    let _ = write!(text, "\n&Uc={}&Ec={experiment}&Ac={activity}", id.0);
+    map(stream, b'U', id, &text)
 }
 
 fn map(stream: &mut Stream, code: u8, id: LoginId, text: &str) -> Vec<u8> {

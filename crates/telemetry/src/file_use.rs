@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use monitoring_wire::{Operations, Totals};
+use monitoring_wire::{FlowLabel, Operations, Totals};
 
 use crate::client::Client;
 use crate::flow::Flowing;
@@ -52,19 +52,22 @@ pub struct FileUse {
     pub size_bytes: u64,
     /// Whether it is written.
     pub is_written: bool,
+    /// What its flow belongs to.
+    pub label: Option<FlowLabel>,
     counts: Mutex<Counts>,
     is_closed: AtomicBool,
     is_torn: AtomicBool,
 }
 
 impl FileUse {
-    pub(crate) fn new(number: u64, client: Client, opening: &Opening<'_>) -> Self {
+    pub(crate) fn new(number: u64, client: Client, opening: &Opening<'_>, label: Option<FlowLabel>) -> Self {
         Self {
             number,
             client,
             path: opening.path.to_owned(),
             size_bytes: opening.size_bytes,
             is_written: opening.is_written,
+            label,
             counts: Mutex::default(),
             is_closed: AtomicBool::new(false),
             is_torn: AtomicBool::new(false),

@@ -31,10 +31,12 @@ pub enum Event {
 }
 
 impl Event {
-    fn subject(&self) -> Hears {
+    /// What it is about; `None`: any of them.
+    fn subject(&self) -> Option<Hears> {
         match self {
-            Self::Opened(_) | Self::Closed(_) | Self::Left(_) | Self::Copied(_) => Hears::Files,
-            Self::FlowBegan(_) | Self::FlowEnded(_) => Hears::Flows,
+            Self::Opened(_) | Self::Closed(_) | Self::Copied(_) => Some(Hears::Files),
+            Self::FlowBegan(_) | Self::FlowEnded(_) => Some(Hears::Flows),
+            Self::Left(_) => None,
         }
     }
 }
@@ -130,13 +132,14 @@ impl Hub {
             organisation: &client.organisation,
             path: opening.path,
         };
-        let flow = match (self.label(&facts), client.local) {
+        let label = inner.marking.get().label(&facts);
+        let flow = match (label.filter(|_| inner.hears(Hears::Flows)), client.local) {
             (Some(label), Some(local)) => self.begin_flow(label, connection_of(&client, local, opening)),
             _ => Flowing::default(),
         };
         let file = inner.hears(Hears::Files).then(|| {
             let number = inner.files.fetch_add(1, Ordering::Relaxed);
-            let file = Arc::new(FileUse::new(number, client, opening));
+            let file = Arc::new(FileUse::new(number, client, opening, label));
             self.tell(&Event::Opened(file.clone()));
             let hub = self.clone();
             Heard { file, hub }
@@ -175,7 +178,8 @@ impl Hub {
     /// Tells the sinks that hear of such events. A queue that is full drops it.
     pub fn tell(&self, event: &Event) {
         let outlets = self.0.iter().flat_map(|inner| &inner.outlets);
-        for outlet in outlets.filter(|outlet| outlet.sink.hears == event.subject()) {
+        let subject = event.subject();
+        for outlet in outlets.filter(|outlet| subject.is_none_or(|subject| outlet.sink.hears == subject)) {
             if outlet.queue.try_send(event.clone()).is_err() {
                 outlet.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -223,6 +227,12 @@ impl Queue {
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(Gone),
         }
+    }
+
+    /// The events that are there now. Taking many at once spares their senders the work of waking
+    /// this thread for each.
+    pub fn waiting(&self) -> impl Iterator<Item = Event> {
+        self.events.try_iter()
     }
 
     /// Events that it has not taken.

@@ -104,6 +104,49 @@ fn client(port: u16) -> Client {
     }
 }
 
+/// Number and name of the login, experiment and activity of the packets `U`.
+fn labels(datagrams: &[Datagram]) -> Vec<String> {
+    let details = datagrams.iter().filter_map(|datagram| match datagram {
+        Datagram::Detail(packet) => Some(decode(packet).unwrap().record),
+        Datagram::Copies(_) => None,
+    });
+    let texts = details.filter_map(|record| match record {
+        Record::Map {
+            code: b'U',
+            id,
+            name,
+            information,
+        } => Some(format!("{id}: {name} {information}")),
+        _ => None,
+    });
+    texts.collect()
+}
+
+#[test]
+fn what_the_files_of_a_login_belong_to_is_told_when_it_changes_and_again_later() {
+    let mut site = site(100);
+    let open = |site: &Site, tag| {
+        let opening = Opening {
+            tag,
+            ..opening("/a", 10, false)
+        };
+        site.hub.open(|| client(1), &opening)
+    };
+    let _files = [None, Some(132), Some(132), Some(313), None].map(|tag| open(&site, tag));
+    while let Ok(Some(event)) = site.queue.next(Duration::ZERO) {
+        site.reporter.event(&event, site.now_s);
+    }
+    let told = labels(&site.reporter.datagrams(site.now_s));
+    let (first, second) = ("&Uc=1&Ec=2&Ac=4", "&Uc=1&Ec=4&Ac=57");
+    let [one, other] = told.as_slice() else {
+        panic!("{told:?}")
+    };
+    assert!(one.starts_with("1: xroot/jane.") && one.ends_with(first), "{one}");
+    assert!(other.ends_with(second), "{other}");
+    let again = labels(&site.reporter.datagrams(site.now_s + WISHES.identity_s));
+    assert!(again.len() == 1 && again[0].ends_with(second), "{again:?}");
+}
+
 #[test]
 fn a_login_is_told_before_its_files_and_ends_after_them() {
     let mut site = site(100);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use monitoring_wire::LoginId;
+use monitoring_wire::{FlowLabel, LoginId};
 
 use crate::client::Client;
 
@@ -20,6 +20,8 @@ struct Login {
     open: u32,
     has_left: bool,
     used_s: u64,
+    /// What its files belong to, as receivers know it.
+    label: Option<FlowLabel>,
 }
 
 /// Whether it is the same login. The program is none of it: a client may name another with each
@@ -62,14 +64,20 @@ impl Logins {
             open: 0,
             has_left: false,
             used_s: now_s,
+            label: None,
         });
         ended
     }
 
-    pub(super) fn opened(&mut self, client: &Client) {
-        if let Some(login) = self.of(client) {
-            login.open += 1;
+    /// A file was opened, whose flow has this label. Returns the label if receivers do not know it.
+    pub(super) fn opened(&mut self, client: &Client, label: Option<FlowLabel>) -> Option<FlowLabel> {
+        let login = self.of(client)?;
+        login.open += 1;
+        let is_new = label.is_some() && label != login.label;
+        if is_new {
+            login.label = label;
         }
+        label.filter(|_| is_new)
     }
 
     /// A file was closed. Returns whether the login ended with it, because its connection had.
@@ -125,8 +133,10 @@ impl Logins {
         forgotten
     }
 
-    pub(super) fn with_open_files(&self) -> Vec<(LoginId, Client)> {
+    pub(super) fn with_open_files(&self) -> Vec<(LoginId, Client, Option<FlowLabel>)> {
         let logins = self.0.values().flatten().filter(|login| login.open > 0);
-        logins.map(|login| (login.id, login.client.clone())).collect()
+        logins
+            .map(|login| (login.id, login.client.clone(), login.label))
+            .collect()
     }
 }

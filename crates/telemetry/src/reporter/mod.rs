@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use monitoring_wire::{
-    Batch, Closed, CopyRecord, FileId, FileRecord, LoginId, Opened, Server, Stream, Totals, copy_packet, login_packet,
-    server_packet, token_packet,
+    Batch, Closed, CopyRecord, FileId, FileRecord, FlowLabel, LoginId, Opened, Server, Stream, Totals, copy_packet,
+    label_packet, login_packet, server_packet, token_packet,
 };
 
 use crate::client::Client;
@@ -128,8 +128,11 @@ impl Reporter {
             for login in self.logins.forget_idle(now_s) {
                 self.record(&FileRecord::Left(login), now_s);
             }
-            for (id, client) in self.logins.with_open_files() {
+            for (id, client, label) in self.logins.with_open_files() {
                 self.tell_login(id, &client);
+                if let Some(label) = label {
+                    self.tell_label(id, &client, label);
+                }
             }
         }
         if now_s.saturating_sub(self.flushed_s) >= self.wishes.flush_s {
@@ -168,10 +171,7 @@ impl Reporter {
     }
 
     fn tell_login(&mut self, id: LoginId, client: &Client) {
-        let shown = match self.wishes.personal_names {
-            true => client.clone(),
-            false => client.without_names(),
-        };
+        let shown = self.shown(client);
         let login = names::login(&shown);
         self.out
             .push(Datagram::Detail(login_packet(&mut self.maps, &self.server, id, &login)));
@@ -186,6 +186,20 @@ impl Reporter {
         }
     }
 
+    /// Tells what the files of a login belong to from now on.
+    fn tell_label(&mut self, id: LoginId, client: &Client, label: FlowLabel) {
+        let login = names::login(&self.shown(client));
+        let packet = label_packet(&mut self.maps, &self.server, id, &login, label);
+        self.out.push(Datagram::Detail(packet));
+    }
+
+    fn shown(&self, client: &Client) -> Client {
+        match self.wishes.personal_names {
+            true => client.clone(),
+            false => client.without_names(),
+        }
+    }
+
     /// The next number of a file or login, never 0, which is the server.
     fn fresh_id(&mut self) -> u32 {
         self.next_id = self.next_id.wrapping_add(1).max(1);
@@ -195,7 +209,9 @@ impl Reporter {
     fn opened(&mut self, file: &Arc<FileUse>, now_s: u64) -> (FileId, LoginId) {
         let login = self.login(&file.client, now_s);
         let id = FileId(self.fresh_id());
-        self.logins.opened(&file.client);
+        if let Some(label) = self.logins.opened(&file.client, file.label) {
+            self.tell_label(login, &file.client, label);
+        }
         let record = Opened {
             file: id,
             size_bytes: file.size_bytes,
@@ -255,7 +271,7 @@ impl Reporter {
 
     fn copied(&mut self, copied: &Copied, now_s: u64) {
         let login = self.login(&copied.client, now_s);
-        self.logins.opened(&copied.client);
+        self.logins.opened(&copied.client, None);
         let file = FileId(self.fresh_id());
         let opened = Opened {
             file,
