@@ -40,10 +40,22 @@ pub(crate) const REFUSALS_MAX: usize = 64;
 pub(crate) const LOG_LINES_QUEUED_MAX: usize = 16 * 1024;
 /// Most events that wait for the monitoring; more are dropped and counted.
 pub(crate) const EVENTS_QUEUED_MAX: usize = 64 * 1024;
+/// Time for which events of the monitoring are gathered, so that not each of them wakes its thread:
+/// short enough that the queue above does not fill at a million events per second.
+pub(crate) const EVENTS_GATHER_TIME: Duration = Duration::from_millis(25);
 /// Time for the last packets of the monitoring when the server stops.
 pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);
 /// Most checksums that are being computed or queued at the same time.
 pub(crate) const CHECKSUMS_COMPUTED_MAX: usize = 1024;
+/// Lines of the log that are kept in memory for questions about a transfer, in bytes. About ten
+/// thousand requests.
+pub(crate) const RECENT_LINES_BYTES: usize = 4 << 20;
+/// Most identifiers that `crossload trace` follows.
+pub(crate) const TRACE_IDS_MAX: usize = 64;
+/// Longest line of a log that it reads, in bytes; longer ones are cut.
+pub(crate) const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Most lines in the answer to such a question.
+pub(crate) const TRACE_LINES_MAX: usize = 2_000;
 /// Time for which log lines are collected before they are written together.
 pub(crate) const LOG_GATHER_TIME: Duration = Duration::from_millis(2);
 /// Interval at which a server checks its configuration, certificates and authorities for changes.

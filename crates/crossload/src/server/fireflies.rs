@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use config::Configuration;
-use telemetry::{FIREFLY_PORT, Fireflies, FireflyLine, FlowLabel, Marking, MarkingRule, Queue};
+use telemetry::{Event, FIREFLY_PORT, Fireflies, FireflyLine, FlowLabel, Marking, MarkingRule, Queue};
 
 use super::receivers::{Kind, Sender};
+use crate::limits::EVENTS_GATHER_TIME;
 
 /// How long the thread waits for an event before it looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -82,12 +83,18 @@ impl FireflySender {
     pub(super) fn run(mut self, is_stopping: impl Fn() -> bool) {
         let peers = self.to_peers.is_some().then(PeerSockets::new);
         while !is_stopping() {
-            let lines = match self.queue.next(LOOK_INTERVAL) {
-                Ok(Some(event)) => self.fireflies.event(&event, SystemTime::now()),
-                Ok(None) => Vec::new(),
+            match self.queue.next(LOOK_INTERVAL) {
+                Ok(Some(event)) => {
+                    std::thread::sleep(EVENTS_GATHER_TIME);
+                    let events: Vec<Event> = std::iter::once(event).chain(self.queue.waiting()).collect();
+                    for event in events {
+                        let lines = self.fireflies.event(&event, SystemTime::now());
+                        self.send(&lines, peers.as_ref());
+                    }
+                }
+                Ok(None) => {}
                 Err(_) => break,
-            };
-            self.send(&lines, peers.as_ref());
+            }
             let due = self.fireflies.due(SystemTime::now());
             self.send(&due, peers.as_ref());
         }

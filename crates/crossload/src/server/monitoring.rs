@@ -24,7 +24,7 @@ use super::fireflies::{FireflySender, ToPeers};
 use super::log::Log;
 use super::receivers::{Kind, Receiver, Sender};
 use crate::failure::Failure;
-use crate::limits::{EVENTS_QUEUED_MAX, LAST_PACKETS_WAIT};
+use crate::limits::{EVENTS_GATHER_TIME, EVENTS_QUEUED_MAX, LAST_PACKETS_WAIT};
 
 /// How long the thread waits for an event before it looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -193,11 +193,16 @@ fn receivers(configuration: &Configuration) -> Vec<Receiver> {
 fn run(queue: &Queue, mut reporter: Reporter, mut sender: Sender, shared: &Shared) {
     while !shared.is_stopping() {
         match queue.next(LOOK_INTERVAL) {
-            Ok(Some(event)) => reporter.event(&event, now_s()),
-            Ok(None) => {}
+            Ok(Some(event)) => {
+                std::thread::sleep(EVENTS_GATHER_TIME);
+                for event in std::iter::once(event).chain(queue.waiting()) {
+                    reporter.event(&event, now_s());
+                    send(&mut sender, &reporter.datagrams(now_s()));
+                }
+            }
+            Ok(None) => send(&mut sender, &reporter.datagrams(now_s())),
             Err(_) => break,
         }
-        send(&mut sender, &reporter.datagrams(now_s()));
     }
     while let Ok(Some(event)) = queue.next(Duration::ZERO) {
         reporter.event(&event, now_s());
