@@ -113,6 +113,8 @@ pub(crate) enum Part {
     Tls,
     /// Requests with a token beside requests without
     Token,
+    /// Processor time with all monitoring on beside that without
+    Sinks,
     /// Logins by gsi, with a proxy delegated and without
     Gsi,
     /// Clusters: redirections, names that do not exist, small files, uploads, memory

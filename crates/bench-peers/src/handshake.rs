@@ -115,6 +115,13 @@ impl Target {
         })
     }
 
+    /// The same with another method than HEAD.
+    #[must_use]
+    pub(crate) fn with_method(mut self, method: &str) -> Self {
+        self.request = self.request.replacen("HEAD", method, 1).into();
+        self
+    }
+
     /// What is sent.
     pub(crate) fn request(&self) -> &str {
         &self.request

@@ -22,6 +22,7 @@ mod records;
 mod report;
 mod root;
 mod server;
+mod sinks;
 mod stores;
 mod summary;
 mod task;

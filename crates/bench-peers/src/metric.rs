@@ -67,6 +67,9 @@ pub(crate) enum Metric {
     /// Requests per second without a token divided by those with one, and server processor time of
     /// a request with one divided by that without.
     Token,
+    /// Server processor time with all monitoring on divided by that without, and the first in
+    /// seconds per GB, or in microseconds per request.
+    Sinks,
     /// Server processor time of a copy with a delegated proxy divided by that of one by key, and
     /// the first in seconds per GB.
     Lite,
@@ -119,7 +122,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 32] = [
         Self::Data,
         Self::Again,
         Self::Pieces,
@@ -129,6 +132,7 @@ impl Metric {
         Self::Connections,
         Self::Idle,
         Self::Token,
+        Self::Sinks,
         Self::Logins,
         Self::Lite,
         Self::ClusterTime,
@@ -166,6 +170,7 @@ impl Metric {
             Self::Token => {
                 "Tokens: requests per second without one ÷ requests with one, median (min to max); less is better"
             }
+            Self::Sinks => "Monitoring: server CPU with all of it on ÷ without, median (min to max); less is better",
             Self::Lite => {
                 "TPC Lite: server CPU with a delegated proxy ÷ by a rendezvous key, median (min to max); less is better"
             }
@@ -219,6 +224,7 @@ impl Metric {
             Self::Logins => "logins per second",
             Self::Idle => "MiB in all",
             Self::Token => "CPU of a request, with ÷ without",
+            Self::Sinks => "CPU s/GB, or µs per request",
             Self::ClusterTime | Self::ClusterRedirects | Self::ClusterShare => "redirector's CPU s per 1000 requests",
             Self::ClusterUpload => "Gbit/s through it",
             Self::ClusterMemory => "idle MiB",
@@ -253,6 +259,7 @@ impl Metric {
             Self::Listing => ("cpu_milliseconds_per_listing", "listings_per_second"),
             Self::Idle => ("kib_per_connection", "resident_mib"),
             Self::Token => ("rate_ratio", "cpu_ratio"),
+            Self::Sinks => ("cpu_ratio", "cpu_of_one"),
             Self::ClusterTime => ("milliseconds", "cpu_seconds_per_1000_requests"),
             Self::ClusterRedirects => ("redirections_per_second", "cpu_seconds_per_1000_requests"),
             Self::ClusterShare => ("rate_ratio", "cpu_seconds_per_1000_requests"),
@@ -303,6 +310,7 @@ impl Metric {
             Self::Logins => (1, 0),
             Self::Idle => (1, 0),
             Self::Token => (2, 2),
+            Self::Sinks => (3, 2),
             Self::ClusterTime => (3, 3),
             Self::ClusterRedirects => (0, 3),
             Self::ClusterShare => (2, 3),
@@ -331,7 +339,7 @@ impl Metric {
     pub(crate) fn is_judged_alone(self) -> bool {
         let alone = matches!(
             self,
-            Self::Again | Self::Token | Self::Idle | Self::Lite | Self::ClientStart
+            Self::Again | Self::Token | Self::Sinks | Self::Idle | Self::Lite | Self::ClientStart
         );
         alone || self.is_of_cluster() || self.is_of_queue() || self.is_alone_of_stores()
     }

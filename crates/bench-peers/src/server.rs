@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use rustls::crypto::aws_lc_rs;
@@ -315,6 +316,31 @@ impl Lab {
                 return Err(Error::Failed(format!("{} has no gsi", kind.name())));
             }
         })
+    }
+
+    /// A server of ours without any monitoring but its log.
+    pub(crate) fn start_unobserved(&mut self) -> Result<Server> {
+        self.start_with("unobserved", String::new())
+    }
+
+    /// A server of ours with all monitoring, whose packets go to this receiver. Its log is JSON, as
+    /// that of all servers whose standard error is no terminal.
+    pub(crate) fn start_observed(&mut self, receiver: SocketAddr) -> Result<Server> {
+        let more = format!(
+            "[monitoring]\ndestinations = [\"{receiver}\"]\ncopy_destinations = [\"{receiver}\"]\n\
+             [scitags]\ndestinations = [\"{receiver}\"]\nexcluded = []\n[[flow]]\nexperiment = 2\n\
+             [web]\nlisten = \"127.0.0.1:0\"\n"
+        );
+        self.start_with("observed", more)
+    }
+
+    fn start_with(&mut self, kind: &str, more: String) -> Result<Server> {
+        self.started += 1;
+        let name = format!("{kind}{}", self.started);
+        let (directory, data) = (self.logs.join(&name), self.memory.join(&name).join("data"));
+        let mut options = CrossloadOptions::open(&name, &directory, &data, &self.host, &self.ca_file());
+        options.more = more;
+        Ok(Server::Crossload(Box::new(Crossload::start(options)?)))
     }
 
     /// Starts a server of ours that believes an issuer; returns a token of that issuer too.

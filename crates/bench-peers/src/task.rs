@@ -15,6 +15,7 @@ use crate::root::{
     FILES, LoginKind, MEMORY_COPIES, PIECE_CONNECTIONS, PieceMethod, STAT_FILES, Security, lite_bytes, piece_requests,
 };
 use crate::server::{Kind, Scheme};
+use crate::sinks::Load;
 use crate::summary::Summary;
 use crate::token::Beside;
 use crate::workload::{Bench, Mode, OVERWRITE_TURNS, Pair, Sample, copy_bytes};
@@ -44,6 +45,7 @@ pub(crate) enum Task {
     Handshakes(Beginning),
     IdleMemory(Idle),
     Token(Beside),
+    Sinks(Load),
     Logins(LoginKind),
     Cluster(cluster::Figure),
     Queue(Database, Figure),
@@ -83,6 +85,7 @@ pub(crate) fn all() -> Vec<Task> {
     tasks.extend(Beginning::BOTH.map(Task::Handshakes));
     tasks.extend(Idle::BOTH.map(Task::IdleMemory));
     tasks.extend([Beside::Nothing, Beside::HeaderAsLong].map(Task::Token));
+    tasks.extend(Load::ALL.map(Task::Sinks));
     tasks.extend(LoginKind::BOTH.map(Task::Logins));
     for database in Database::BOTH {
         tasks.extend(Figure::ALL.map(|figure| Task::Queue(database, figure)));
@@ -138,6 +141,7 @@ impl Task {
             Self::Handshakes(_) | Self::IdleMemory(_) => Part::Tls,
             Self::Lite => Part::TpcLite,
             Self::Token(_) => Part::Token,
+            Self::Sinks(_) => Part::Sinks,
             Self::Logins(_) => Part::Gsi,
             Self::Cluster(_) => Part::Cluster,
             Self::Queue(..) | Self::Decision => Part::Queue,
@@ -150,7 +154,7 @@ impl Task {
         match self.part() {
             Part::Get | Part::Put | Part::Pull | Part::Push | Part::Memory | Part::Metadata => Section::Http,
             Part::Streams | Part::Overwrite | Part::Listing => Section::Http,
-            Part::Tls | Part::Token | Part::Gsi => Section::Identity,
+            Part::Tls | Part::Token | Part::Gsi | Part::Sinks => Section::Identity,
             Part::Cluster => Section::Cluster,
             Part::Queue => Section::Queue,
             Part::Client => Section::Clients,
@@ -170,6 +174,7 @@ impl Task {
             Self::Listing(_) => Metric::Listing,
             Self::IdleMemory(_) => Metric::Idle,
             Self::Token(_) => Metric::Token,
+            Self::Sinks(_) => Metric::Sinks,
             Self::Lite => Metric::Lite,
             Self::Logins(_) => Metric::Logins,
             Self::Cluster(figure) => figure.metric(),
@@ -213,6 +218,7 @@ impl Task {
             Self::RootCopies(n) => format!("TPC root, {n} transfer{}", plural(n)),
             Self::Handshakes(beginning) => format!("{} handshake and HEAD", beginning.name()),
             Self::IdleMemory(over) => format!("{IDLE_CONNECTIONS} idle connections, {}", over.name()),
+            Self::Sinks(load) => format!("{}, all monitoring on", load.name()),
             Self::Token(beside) => format!("HEAD https with a verified token, beside {}", beside.name()),
             Self::Lite => "TPC root, with a delegated proxy beside a key".to_owned(),
             Self::Logins(LoginKind::Plain) => "login by gsi".to_owned(),
@@ -263,6 +269,7 @@ impl Task {
             Self::IdleMemory(Idle::Https) => ratio(16.0),
             Self::IdleMemory(Idle::Root) => ratio(6.0),
             Self::Token(Beside::Nothing) | Self::Lite => ratio(1.05),
+            Self::Sinks(_) => ratio(1.02),
             Self::Logins(_) => ratio(1.00),
             Self::Cluster(figure) => figure.goal(),
             Self::Queue(database, figure) => figure.goal(database),
@@ -335,7 +342,7 @@ impl Task {
             | Self::IdleMemory(Idle::Https) => kind.is_server(),
             // By default XRootD does not resume sessions, since they lack the identity.
             Self::Handshakes(Beginning::Resumed) => kind.is_server() && !matches!(kind, Kind::Xrootd(_)),
-            Self::Token(_) | Self::Queue(..) | Self::Decision => kind == Kind::Crossload,
+            Self::Token(_) | Self::Sinks(_) | Self::Queue(..) | Self::Decision => kind == Kind::Crossload,
             Self::Client(figure) => figure.concerns(kind),
             Self::Store(figure) => figure.concerns(kind),
             _ => kind.is_storage(),
@@ -381,6 +388,7 @@ impl Task {
             Self::Handshakes(beginning) => bench.handshakes(pair, beginning),
             Self::IdleMemory(over) => bench.idle_memory(kind, over),
             Self::Token(beside) => bench.token(beside),
+            Self::Sinks(load) => bench.sinks(load),
             Self::Lite => bench.lite(kind),
             Self::Logins(login) => bench.logins(kind, login),
             Self::Cluster(figure) => bench.cluster(kind, figure),

@@ -16,7 +16,7 @@ use crate::workload::{Bench, Sample};
 /// Connections at the same time.
 const CLIENTS: usize = 4;
 /// Turns in one sample, so many that some which the machine disturbs do not show in their median.
-const TURNS: u32 = 15;
+pub(crate) const TURNS: u32 = 15;
 /// Time of one turn. Shorter than loads elsewhere: two that are compared should see the same
 /// machine.
 const TURN_TIME: Duration = Duration::from_millis(400);
@@ -41,7 +41,7 @@ impl Beside {
 
 /// What some requests cost.
 #[derive(Clone, Copy, Default)]
-struct Cost {
+pub(crate) struct Cost {
     requests: f64,
     seconds: f64,
     /// Processor time of the server.
@@ -49,7 +49,16 @@ struct Cost {
 }
 
 impl Cost {
-    fn add(&mut self, other: Self) {
+    /// Of payload: what is divided by is gigabytes.
+    pub(crate) fn of_data(gigabytes: f64, cpu_seconds: f64) -> Self {
+        Self {
+            requests: gigabytes,
+            seconds: 0.0,
+            cpu_seconds,
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
         self.requests += other.requests;
         self.seconds += other.seconds;
         self.cpu_seconds += other.cpu_seconds;
@@ -59,7 +68,7 @@ impl Cost {
         self.requests / self.seconds
     }
 
-    fn cpu_of_one(self) -> f64 {
+    pub(crate) fn cpu_of_one(self) -> f64 {
         self.cpu_seconds / self.requests
     }
 }
@@ -81,7 +90,7 @@ impl Bench {
         for _ in 0..TURNS {
             let mut turn = [Cost::default(); 2];
             for (index, header) in headers.iter().enumerate() {
-                turn[index] = self.cost_of_requests(&mut server, header)?;
+                turn[index] = self.cost_of_requests(&mut server, "HEAD", header)?;
                 sums[index].add(turn[index]);
             }
             rates.push(turn[0].rate() / turn[1].rate());
@@ -92,8 +101,8 @@ impl Bench {
         })
     }
 
-    fn cost_of_requests(&self, server: &mut Server, header: &str) -> Result<Cost> {
-        let target = Target::keeping(server, &self.lab.ca_file(), "file", header)?;
+    pub(crate) fn cost_of_requests(&self, server: &mut Server, method: &str, header: &str) -> Result<Cost> {
+        let target = Target::keeping(server, &self.lab.ca_file(), "file", header)?.with_method(method);
         // Verifies the token, and makes everything warm.
         ask_for(&target, Duration::ZERO)?;
         let (before, began) = (server.process().cpu_seconds()?, Instant::now());

@@ -14,7 +14,7 @@ use crate::server::{Kind, Lab, Scheme, Server, adler32};
 use crate::stores::Stores;
 use crate::summary::Summary;
 
-const GB: f64 = 1e9;
+pub(crate) const GB: f64 = 1e9;
 /// Listings that are asked for, for each second that a load is to last. With ten of them, which
 /// took a quarter of a second in all, our figure was up to half as large again in one run and not
 /// in the next.
