@@ -12,7 +12,7 @@ use http_server::Server;
 use http_server::control::ControlDoor;
 use serde_json::json;
 
-use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
+use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, TRACE_ID_BYTES};
 use crate::metrics::Metrics;
 use crate::part::Part;
 use crate::plain::plain;
@@ -24,6 +24,10 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 const OPEN_METRICS_TYPE: &str = "application/openmetrics-text";
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
+/// Lines of JSON (<https://github.com/ndjson/ndjson-spec>).
+const JSON_LINES: &str = "application/x-ndjson";
+const NO_ID: &str = "an identifier has 8 to 64 letters, digits and hyphens";
+const UNTRACED: &str = "no line of the log has this identifier; the server remembers only the latest";
 const FORGOTTEN: &str = "no refusal with this request ID is known; the server keeps only the latest";
 
 /// What the admin door reports on.
@@ -42,6 +46,8 @@ pub struct Admin {
     pub trust: Box<dyn Fn() -> Option<Trust> + Send + Sync>,
     /// Log lines dropped since the start.
     pub log_lines_dropped: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// The last lines of the log in which an identifier stands, each a JSON object.
+    pub log_lines_about: Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>,
     /// Sets the metrics that are not counted, before they are shown.
     pub refresh: Box<dyn Fn() + Send + Sync>,
     /// Tasks of the server that have not ended.
@@ -108,6 +114,7 @@ fn pages(admin: Arc<Admin>) -> Router {
         .route("/ready", get(ready))
         .route("/explain/{id}", get(explain))
         .route("/explain/{id}/json", get(explain_json))
+        .route("/trace/{id}", get(trace))
         .with_state(admin)
 }
 
@@ -174,6 +181,19 @@ async fn explain_json(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -
         }
     };
     (status, [(header::CONTENT_TYPE, JSON)], format!("{body}\n")).into_response()
+}
+
+/// What the log says of a transfer, request or trace: its lines, as long as they are remembered.
+async fn trace(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -> Response {
+    let is_id = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if !is_id || !TRACE_ID_BYTES.contains(&id.len()) {
+        return (StatusCode::BAD_REQUEST, format!("{NO_ID}\n")).into_response();
+    }
+    let lines = (admin.log_lines_about)(&id);
+    match lines.is_empty() {
+        true => (StatusCode::NOT_FOUND, format!("{UNTRACED}\n")).into_response(),
+        false => ([(header::CONTENT_TYPE, JSON_LINES)], lines).into_response(),
+    }
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {

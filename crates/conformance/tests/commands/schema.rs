@@ -204,6 +204,9 @@ fn lines_about_this_machine(site: &Site, all: &mut JsonLines) {
         &["check", "--json", "--offline", "--config", &configuration],
         &[],
     );
+    let line = br#"{"time":"2026-11-30T06:00:01.500Z","event":"request","request_id":"65f2a1c09b3d"}"#;
+    let log = shown(&lab.file(line));
+    add("trace", &["trace", "--json", "65f2a1c09b3d", "--log", &log], &[]);
     let cache = lab.fresh("cache");
     std::fs::create_dir(&cache).expect("a directory");
     std::fs::write(cache.join("lock"), "").expect("the mark of a cache");
@@ -240,7 +243,7 @@ fn json_fits_its_schema() {
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
 /// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 75] = [
+const WITH_SCHEMA: [&str; 76] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -291,6 +294,7 @@ const WITH_SCHEMA: [&str; 75] = [
     "config remote show",
     "config import rclone",
     "why",
+    "trace",
     "node status",
     "node drain",
     "node undrain",

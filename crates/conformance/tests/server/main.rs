@@ -14,6 +14,7 @@ mod s3_export;
 mod scitags;
 mod secrets;
 mod space_report;
+mod tracing;
 mod upstream;
 mod upstream_identity;
 mod watched;

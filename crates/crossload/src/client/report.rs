@@ -123,14 +123,14 @@ impl Report {
         }
     }
 
-    /// A copy begins.
-    pub(crate) fn start(&self, source: &Place, destination: &Place, bytes: Option<u64>) {
+    /// A copy begins; its requests belong to this trace.
+    pub(crate) fn start(&self, source: &Place, destination: &Place, bytes: Option<u64>, trace: &str) {
         match self.style {
             Style::Json => {
                 let (source, destination) = (source.to_string(), destination.to_string());
                 self.event(
                     "start",
-                    json!({"source": source, "destination": destination, "bytes": bytes}),
+                    json!({"source": source, "destination": destination, "bytes": bytes, "trace": trace}),
                 );
             }
             // A bar shows all files.

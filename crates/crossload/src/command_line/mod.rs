@@ -33,6 +33,7 @@ mod stress;
 mod sum;
 mod tape;
 mod token;
+mod trace;
 mod trees;
 mod why;
 mod xrdcp;
@@ -84,6 +85,7 @@ pub(crate) use stress::StressOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
+pub(crate) use trace::TraceOptions;
 pub(crate) use trees::{
     FindOptions, FoundKind, ListOptions, ListedName, SortKey, SpaceOptions, TreeOptions, UsageOptions,
 };
@@ -264,6 +266,11 @@ pub(crate) enum Command {
     /// Prints which nodes were asked, what each said and when, and which one is chosen and why.
     #[command(after_help = examples::WHY)]
     Why(WhyOptions),
+    /// Show what a queue, redirectors and endpoints did for one transfer, as a timeline
+    ///
+    /// Servers are asked at their admin addresses, as long as they remember; log files have all.
+    #[command(after_help = examples::TRACE)]
+    Trace(TraceOptions),
     /// Check a server's configuration and everything that it names
     ///
     /// Prints each mistake with its line and the remedy. It changes nothing and does not disturb a
@@ -333,6 +340,7 @@ impl Command {
             Self::Serve(_) => "serve",
             Self::Redirector(_) => "redirector",
             Self::Why(_) => "why",
+            Self::Trace(_) => "trace",
             Self::Copy(_) => "copy",
             Self::Sync(_) => "sync",
             Self::Compare(_) => "compare",

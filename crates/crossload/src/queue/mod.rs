@@ -257,6 +257,8 @@ impl Parts {
         let tasks = threads.task_count();
         let (trust_files, log) = (self.trust_files.clone(), self.ground.log.clone());
         let (shown, fair_share) = (observer.clone(), self.ground.fair_share.clone());
+        let recent = log.clone();
+        recent.keep_recent();
         let admin = Arc::new(Admin {
             metrics,
             refusals: Refusals::default(),
@@ -265,6 +267,7 @@ impl Parts {
             reload: Box::new(|| None),
             trust: Box::new(move || trust_files.facts()),
             log_lines_dropped: Box::new(move || log.dropped_in_all()),
+            log_lines_about: Box::new(move |id| recent.about(id)),
             refresh: Box::new(move || shown.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(|| false),

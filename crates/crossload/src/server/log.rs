@@ -21,6 +21,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::log_format::{JOURNAL_SOCKET, Journal, text};
+use super::recent_lines::RecentLines;
 
 /// Queued lines, concatenated in one buffer. A separate allocation per line, freed by another
 /// thread, costs more than formatting the line.
@@ -50,6 +51,8 @@ struct Queue {
     lines_max: usize,
     /// Lines that the writer could not write.
     lost: AtomicU64,
+    /// The last lines, whether they could be written or not.
+    recent: RecentLines,
 }
 
 impl Queue {
@@ -59,6 +62,7 @@ impl Queue {
             more: Condvar::new(),
             lines_max,
             lost: AtomicU64::new(0),
+            recent: RecentLines::default(),
         }
     }
 
@@ -225,6 +229,16 @@ impl Log {
     /// The number of lines dropped since the start, with those for which the disk had no room.
     pub(crate) fn dropped_in_all(&self) -> u64 {
         self.0.dropped_in_all.load(Ordering::Relaxed) + self.0.queue.lost.load(Ordering::Relaxed)
+    }
+
+    /// Keeps the last lines in memory from now on.
+    pub(crate) fn keep_recent(&self) {
+        self.0.queue.recent.keep();
+    }
+
+    /// The last lines in which an identifier stands.
+    pub(crate) fn about(&self, id: &str) -> Vec<u8> {
+        self.0.queue.recent.about(id)
     }
 
     /// Reopens the file, after log rotation.
@@ -404,6 +418,7 @@ fn write_lines(queue: &Queue, mut sink: Sink) {
 
 /// Writes the lines. Returns the empty buffer.
 fn write_out(mut taken: Waiting, queue: &Queue, sink: &mut Sink) -> Waiting {
+    queue.recent.add(&taken.text);
     let (before, behind) = taken.text.split_at(taken.reopen_at.unwrap_or(taken.text.len()));
     let mut lost = sink.put(before);
     if taken.reopen_at.is_some() {

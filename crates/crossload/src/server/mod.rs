@@ -30,6 +30,7 @@ pub(crate) mod other_side;
 pub(crate) mod pages;
 mod personal_names;
 mod receivers;
+mod recent_lines;
 mod redirecting;
 mod redirector_part;
 mod reload;
@@ -418,6 +419,11 @@ impl Server {
             reload: Box::new(move || Some(reload_state.lock().unwrap_or_else(PoisonError::into_inner).clone())),
             trust: Box::new(move || trust_files.facts()),
             log_lines_dropped: Box::new(move || log.dropped_in_all()),
+            log_lines_about: {
+                let log = self.log.clone();
+                log.keep_recent();
+                Box::new(move |id| log.about(id))
+            },
             refresh: Box::new(move || observer.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(move || stopping.load(Ordering::Relaxed)),

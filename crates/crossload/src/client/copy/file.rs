@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
+use endpoint::ids::child_trace;
 use storage::local::discard_part;
 use transfer::route::{Plan, Way};
 use transfer::{Flow, Order, Progress, Streams, Verification};
@@ -35,6 +36,7 @@ impl Copier {
             order: self.order(how, info),
             is_absent: how.is_absent,
             progress: &progress,
+            traceparent: child_trace(None),
         };
         let mut plan = ways::plan(&job).await?;
         self.warn_of_limit(&plan);
@@ -47,7 +49,12 @@ impl Copier {
         if let Some(parent) = target.parent().filter(|_| self.settings.parent && !pair.has_parent) {
             self.session.make_directory(&parent, true, Side::Destination).await?;
         }
-        self.report.start(source, target, info.size_bytes);
+        self.report
+            .start(source, target, info.size_bytes, trace_of(&job.traceparent));
+        if self.session.common.verbose > 0 {
+            let words = format!("{source}: trace {}", trace_of(&job.traceparent));
+            self.report.complain(&words);
+        }
         let expected = self.sum_before(source).await?;
         if let Some(bytes) = info.size_bytes {
             progress.set_total(bytes);
@@ -244,6 +251,11 @@ impl Copier {
             _ => Ok(Some(theirs.to_string())),
         }
     }
+}
+
+/// The identifier of the trace (W3C Trace Context §3.2.2.3).
+fn trace_of(traceparent: &str) -> &str {
+    traceparent.split('-').nth(1).unwrap_or_default()
 }
 
 fn mismatch(theirs: &Checksum, expected: &Checksum) -> Error {

@@ -31,6 +31,8 @@ pub(super) struct FileCopy<'a> {
     /// The destination has just reported that it has no such file.
     pub(super) is_absent: bool,
     pub(super) progress: &'a Progress,
+    /// The trace of its requests, so that logs of all servers know them as one copy.
+    pub(super) traceparent: String,
 }
 
 /// The result of a copy.
@@ -280,7 +282,9 @@ impl FileCopy<'_> {
     }
 
     fn resource(&self, location: &Location, side: Side) -> Resource {
-        self.session.labelled(location, side, self.options.scitag)
+        let mut resource = self.session.labelled(location, side, self.options.scitag);
+        resource.access.traceparent = Some(self.traceparent.clone());
+        resource
     }
 
     /// Copies through this process: the file system knows no rate.
