@@ -37,17 +37,18 @@ fn main() {
     let keeping = |full_days, outcome_days| Keep {
         full_days,
         outcome_days,
+        last_runs: 1,
         ..keep
     };
     let full = stage("full", keeping(u64::MAX, u64::MAX));
     let outcomes = stage("outcomes", keeping(0, u64::MAX));
     let counts = stage("counts", keeping(0, 0));
     let stages = [
-        keep.full_days * full,
-        (keep.outcome_days - keep.full_days) * outcomes,
-        (365 - keep.outcome_days) * counts,
+        (keep.full_days * 24 + keep.last_runs) * full,
+        (keep.outcome_days - keep.full_days) * 24 * outcomes,
+        ((365 - keep.outcome_days) * 24 - keep.last_runs) * counts,
     ];
-    let year = stages.iter().sum::<u64>() * 24;
+    let year = stages.iter().sum::<u64>();
     println!("a year of hourly runs: {} MB", year / 1_000_000);
     let file = directory.path().join("year");
     let cells = |hour| if hour % 24 == 23 { CELLS } else { FEW_CELLS };

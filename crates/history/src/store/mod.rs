@@ -15,8 +15,10 @@
 //! Pages that this frees are used again.
 //!
 //! # Clocks
-//! A run of a wrong clock that lies in the future would be the newest one for ever. None is stored,
-//! and those that are there already count in no result ([`Store::is_future`]).
+//! A run of a wrong clock that lies in the future would be the newest one for ever. None is
+//! stored, and those that are there already count in no result ([`Store::is_future`]). A clock that
+//! is ahead would make all runs before it old, so ages count from the earliest of the last runs
+//! ([`Keep::last_runs`]): it must be wrong for that many before anything goes.
 
 mod bytes;
 mod cells;
@@ -114,15 +116,18 @@ pub struct Keep {
     pub outcome_days: u64,
     /// Days of links, and runs without cells, in days.
     pub days: u64,
+    /// Times count from the earliest of so many runs, those that were kept last. One at least.
+    pub last_runs: u64,
 }
 
 impl Default for Keep {
-    /// 30 days, 90 days, and three years.
+    /// 30 days, 90 days, and three years, counted from the earliest of the last hundred runs.
     fn default() -> Self {
         Self {
             full_days: 30,
             outcome_days: 90,
             days: 3 * 366,
+            last_runs: 100,
         }
     }
 }

@@ -115,6 +115,7 @@ fn old_runs_lose_detail_and_figures_never_go() {
         full_days: 2,
         outcome_days: 4,
         days: 8,
+        last_runs: 3,
     };
     let mut store = Store::open(&file).unwrap().keeping(keep);
     let mut bench = run(0);
@@ -130,16 +131,10 @@ fn old_runs_lose_detail_and_figures_never_go() {
         store.add(&run(half_day * 12)).unwrap();
     }
     let runs = store.list(&Filter::default(), 100).unwrap();
-    let newest_ms = runs[0].started_ms;
-    let ages = |detail: Detail| -> Vec<u64> {
-        let such = runs
-            .iter()
-            .filter(|one| one.detail == detail && one.instrument == Instrument::Mesh);
-        such.map(|one| (newest_ms - one.started_ms) / HOUR_MS / 12).collect()
-    };
-    assert_eq!(ages(Detail::Full), (0..=4).collect::<Vec<_>>());
-    assert_eq!(ages(Detail::Outcomes), (5..=8).collect::<Vec<_>>());
-    assert_eq!(ages(Detail::Counts), (9..=16).collect::<Vec<_>>());
+    // The third newest is what ages count from: two more runs are younger.
+    assert_eq!(half_days(&runs, Detail::Full), (0..=6).collect::<Vec<_>>());
+    assert_eq!(half_days(&runs, Detail::Outcomes), (7..=10).collect::<Vec<_>>());
+    assert_eq!(half_days(&runs, Detail::Counts), (11..=18).collect::<Vec<_>>());
     let outcomes = runs.iter().find(|one| one.detail == Detail::Outcomes).unwrap();
     let less = store.load(outcomes.id).unwrap().unwrap();
     assert_eq!(less.cells.len(), 24);
@@ -158,18 +153,70 @@ fn old_runs_lose_detail_and_figures_never_go() {
     );
     assert_eq!(store.load(bench_id).unwrap().unwrap().figures, bench.figures);
     let days = store.link_days(Instrument::Mesh, "testbed", 0).unwrap();
-    assert!(days[0].points.len() == 9, "{}", days[0].points.len());
+    assert!(days[0].points.len() == 10, "{}", days[0].points.len());
     let layouts: i64 = store
         .connection
         .query_row("SELECT count(*) FROM layout", [], |row| row.get(0))
         .unwrap();
     assert_eq!(layouts, 1);
-    // A clock in the year 2100 makes nothing old.
-    let mut wrong = run(0);
-    wrong.started_ms = 4_102_444_800_000;
-    store.insert(&wrong).unwrap();
-    let after = store.list(&Filter::default(), 100).unwrap();
-    assert_eq!(after[1..], runs, "{after:?}");
+}
+
+/// How many half days before the newest the meshes with this detail began.
+fn half_days(runs: &[Summary], detail: Detail) -> Vec<u64> {
+    let newest_ms = runs[0].started_ms;
+    let such = runs
+        .iter()
+        .filter(|one| one.detail == detail && one.instrument == Instrument::Mesh);
+    such.map(|one| (newest_ms - one.started_ms) / HOUR_MS / 12).collect()
+}
+
+#[test]
+fn a_clock_that_is_ahead_makes_nothing_old() {
+    // The year 2024 for runs of 2020, and a year that has yet to come.
+    for wrong_ms in [1_704_067_200_000, 4_102_444_800_000] {
+        let (_directory, file) = file();
+        let mut store = Store::open(&file).unwrap();
+        for half_day in 0..30 {
+            store.add(&run(half_day * 12)).unwrap();
+        }
+        let keep = Keep {
+            full_days: 2,
+            outcome_days: 4,
+            days: 8,
+            last_runs: 100,
+        };
+        let wrong = |hour: u64| Run {
+            started_ms: wrong_ms + hour * HOUR_MS,
+            ..run(0)
+        };
+        let right = |store: &Store| {
+            let mut all = store.list(&Filter::default(), 100).unwrap();
+            all.retain(|one| one.started_ms < wrong_ms);
+            all
+        };
+        // Fewer runs than ages count from: however old one seems, all keep everything.
+        let before = right(&store);
+        let days = store.link_days(Instrument::Mesh, "testbed", 0).unwrap()[0].points.len();
+        store = store.keeping(keep);
+        for hour in 0..9 {
+            store.insert(&wrong(hour)).unwrap();
+        }
+        assert_eq!(right(&store), before);
+        let after = store.link_days(Instrument::Mesh, "testbed", 0).unwrap()[0].points.len();
+        assert!(after >= days, "{after} of {days}");
+        // As long as one right run is among the last, it is what ages count from.
+        store = store.keeping(Keep { last_runs: 14, ..keep });
+        for hour in 9..13 {
+            store.insert(&wrong(hour)).unwrap();
+        }
+        let kept = right(&store);
+        assert_eq!(half_days(&kept, Detail::Full), (0..=4).collect::<Vec<_>>());
+        assert_eq!(half_days(&kept, Detail::Outcomes), (5..=8).collect::<Vec<_>>());
+        // A clock that is wrong for all of them is believed, if it is not that of the future.
+        store.insert(&wrong(13)).unwrap();
+        let is_believed = half_days(&right(&store), Detail::Full) != (0..=4).collect::<Vec<_>>();
+        assert_eq!(is_believed, !Store::is_future(wrong_ms));
+    }
 }
 
 #[test]

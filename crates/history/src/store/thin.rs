@@ -11,14 +11,18 @@ use super::{DAY_MS, Keep, StoreError, clock_ms};
 /// takes a moment only.
 const THINNED_AT_ONCE: i64 = 8;
 
-/// Thins out what is too old for its detail. Ages count from the newest run, so that a history that
-/// is no longer written keeps what it has; but not from a run in the future, which a wrong clock
-/// has made.
+/// Thins out what is too old for its detail. Ages count from the earliest of the runs that were
+/// kept last: a clock that is ahead makes the runs before it old only if it stays wrong for all of
+/// them. With fewer runs, nothing is old. A history that is no longer written keeps what it has,
+/// and a run in the future counts for nothing.
 pub(super) fn thin(transaction: &Transaction<'_>, keep: Keep) -> Result<(), StoreError> {
-    let newest: Option<i64> = transaction
-        .prepare_cached("SELECT max(started_ms) FROM run WHERE started_ms <= ?1")?
-        .query_row([signed(clock_ms())], |row| row.get(0))?;
-    let Some(now_ms) = newest.and_then(|newest| u64::try_from(newest).ok()) else {
+    let sql = "SELECT min(
+        (SELECT max(started_ms) FROM run WHERE started_ms <= ?1),
+        (SELECT min(started_ms) FROM (SELECT started_ms FROM run ORDER BY id DESC LIMIT ?2)))";
+    let reference: Option<i64> = transaction
+        .prepare_cached(sql)?
+        .query_row([signed(clock_ms()), signed(keep.last_runs)], |row| row.get(0))?;
+    let Some(now_ms) = reference.and_then(|reference| u64::try_from(reference).ok()) else {
         return Ok(());
     };
     let before = |days: u64| signed(now_ms.saturating_sub(days.saturating_mul(DAY_MS)));
