@@ -232,6 +232,12 @@ fn tls(host: &str, authorities: &[Vec<u8>]) -> Result<TlsParameters, String> {
     builder.build().map_err(|cause| chain(&cause))
 }
 
+/// Whether mails can be sent to a text: `user@example.org`, or `Name <user@example.org>`.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    mailbox(text).is_ok()
+}
+
 fn mailbox(address: &str) -> Result<Mailbox, String> {
     let parsed: Result<Mailbox, AddressError> = address.trim().parse();
     parsed.map_err(|cause| format!("{}: no mail address: {cause}", visible(address)))
@@ -312,6 +318,26 @@ mod tests {
             "smtp://a b",
         ] {
             assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_one_mailbox() {
+        for right in ["a@b", "first.last@example.org", "First Last <a@example.org>", " a@b "] {
+            assert!(is_address(right), "{right}");
+        }
+        for wrong in [
+            "",
+            "a",
+            "@b",
+            "a@",
+            "a@b, c@d",
+            "a@b c@d",
+            "x@y\r\nBcc: e@x",
+            "<a@b>, <c@d>",
+            "a@b@c",
+        ] {
+            assert!(!is_address(wrong), "{wrong}");
         }
     }
 

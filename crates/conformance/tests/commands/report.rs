@@ -353,6 +353,63 @@ fn a_webhook_gets_a_summary_with_a_token() {
     assert!(elsewhere.stderr.contains("https"), "{}", elsewhere.said());
 }
 
+/// A run may take hours: what it will need at its end is checked before it begins.
+#[test]
+fn mistakes_about_where_results_go_are_found_before_the_run() {
+    let test = "mistakes_about_where_results_go_are_found_before_the_run";
+    let Some(lab) = available(test, Lab::new("report-mistakes")) else {
+        return;
+    };
+    let endpoints = |administrator: &str| {
+        // Nothing listens there.
+        let file = format!(
+            "[mesh]\ntitle = \"t\"\n[[endpoint]]\nname = \"A\"\nurls = [\"http://127.0.0.1:1/\"]\nanonymous = true\n\
+             administrators = [{administrator:?}]\n"
+        );
+        plain(&lab.file(file.as_bytes()))
+    };
+    let (right, wrong) = (endpoints("a@example.org"), endpoints("a@b, c@d"));
+    let begun = lab.fresh("saved.json");
+    let save = plain(&begun);
+    let refused = |command: &[&str], options: &[&str], words: &str| {
+        let arguments = [&command[1..], &["--save", &save], options].concat();
+        let run = lab.run_client(command[0], &arguments).failed_with(22);
+        assert!(run.stderr.contains(words), "{}", run.said());
+        assert!(!run.stderr.contains("secret") && !begun.exists(), "{}", run.said());
+    };
+    for command in [
+        &["mesh", &*right][..],
+        &["stress", &right],
+        &["smoke", "--list", &right],
+    ] {
+        for url in [
+            "ftp://hooks.example.org/",
+            "http://hooks.example.org/secret",
+            "https://:1/secret",
+        ] {
+            refused(command, &["--webhook", url], "--webhook takes an https URL");
+        }
+        refused(command, &["--mail-from", "a@b, c@d"], "not a mail address");
+        let trusting = ["--webhook", "https://127.0.0.1:1/", "--report-cacert", "/no/such/file"];
+        refused(command, &trusting, "/no/such/file");
+    }
+    for option in ["--queue", "--capabilities-to"] {
+        refused(
+            &["mesh", &right],
+            &[option, "queue.example.org"],
+            &format!("Give {option} a URL"),
+        );
+    }
+    let place = format!("{wrong}:7: administrators: \"a@b, c@d\" is no mail address");
+    for command in [
+        &["mesh", &*wrong][..],
+        &["stress", &wrong],
+        &["smoke", "--list", &wrong],
+    ] {
+        refused(command, &[], &place);
+    }
+}
+
 #[test]
 fn the_page_of_the_newest_run_is_served() {
     let Some(lab) = available("the_page_of_the_newest_run_is_served", Lab::new("report-serve")) else {

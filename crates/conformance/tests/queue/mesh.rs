@@ -148,7 +148,7 @@ fn a_mesh_reports_to_the_queue_what_endpoints_can_do() {
     let refused = site
         .lab
         .run_client("mesh", &[&file, "--mode", "push", "--capabilities-to", &queue]);
-    let refused = refused.failed_with(13);
+    let refused = refused.failed_with(5);
     assert!(
         refused.stderr.contains("only operators of the queue may do this"),
         "{}",

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
-use reports::mail::MailServer;
+use reports::mail::{MailServer, is_address};
 
 /// Options of `report`.
 #[derive(Clone, Debug, Args)]
@@ -45,7 +45,7 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "URL", value_parser = MailServer::parse, requires = "mail_from")]
     pub(crate) mail: Option<MailServer>,
     /// Sender of mails
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = mail_address)]
     pub(crate) mail_from: Option<String>,
     /// File with the login at the server of SMTP: the user on one line, the password on the next
     #[arg(long, value_name = "FILE", requires = "mail")]
@@ -75,5 +75,12 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
         Err(_) => text
             .parse()
             .map_err(|_| "not a port, nor an address such as 127.0.0.1:8080".to_owned()),
+    }
+}
+
+fn mail_address(text: &str) -> Result<String, String> {
+    match is_address(text) {
+        true => Ok(text.to_owned()),
+        false => Err("not a mail address".to_owned()),
     }
 }

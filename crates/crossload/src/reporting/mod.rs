@@ -35,6 +35,7 @@ const COLUMNS_MIN: usize = 40;
 pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(async {
+        webhook::place(&options.reports)?;
         let run = files::read_run(&options.run)?;
         let page = Page::open(&options.reports, Some(options.run.clone())).await?;
         let told = tell(&run, &options.reports, options.json).await;
@@ -123,7 +124,7 @@ pub(crate) async fn deliver(
 pub(crate) fn try_outputs(options: &ReportOptions, save: Option<&Path>) -> Result<(), Failure> {
     let mut failures = files::try_all(options, save);
     failures.extend(mail::try_out(options).err());
-    failures.extend(options.webhook_token.as_deref().and_then(|file| secret(file).err()));
+    failures.extend(webhook::try_out(options).err());
     failures.extend(
         options
             .history
@@ -192,6 +193,14 @@ fn not_delivered(words: impl Into<String>) -> Failure {
         advice: None,
         code: None,
         exit_code: NOT_DELIVERED,
+    }
+}
+
+/// A failure to send a result, whatever the failure is: the run itself is over.
+pub(crate) fn undelivered(failure: Failure) -> Failure {
+    Failure {
+        exit_code: NOT_DELIVERED,
+        ..failure
     }
 }
 

@@ -15,36 +15,60 @@ use crate::failure::Failure;
 use crate::limits::{REPORT_ANSWER_BYTES_MAX, REPORT_ANSWER_TIME};
 use crate::made_client::new_client;
 
+/// What a message is sent with.
+struct Prepared {
+    resource: Resource,
+    tls: ClientTls,
+}
+
+impl Prepared {
+    fn new(options: &ReportOptions) -> Result<Option<Self>, Failure> {
+        let Some(location) = place(options)? else {
+            return Ok(None);
+        };
+        let bearer = match &options.webhook_token {
+            Some(file) => Some(Secret::new(secret(file)?.expose().trim())),
+            None => None,
+        };
+        let trust = Trust {
+            files: options.report_cacert.clone(),
+            directories: trust_directory(|name| std::env::var(name).ok(), Path::is_dir)
+                .into_iter()
+                .collect(),
+            system: true,
+            insecure: false,
+        };
+        let (tls, _) = ClientTls::load(&trust)?;
+        let resource = Resource {
+            location,
+            access: Access {
+                bearer,
+                ..Access::default()
+            },
+            side: Side::Client,
+        };
+        Ok(Some(Self { resource, tls }))
+    }
+}
+
+/// Reads what a message will need: the URL, the token, and the authorities.
+///
+/// # Errors
+/// An unusable URL or file.
+pub(super) fn try_out(options: &ReportOptions) -> Result<(), Failure> {
+    Prepared::new(options).map(drop)
+}
+
 /// Posts the summary of a run, if the options name a webhook.
 ///
 /// # Errors
 /// An unusable URL or an unreadable file; no answer in time, or a refusal.
 pub(super) async fn post(view: &View<'_>, options: &ReportOptions) -> Result<(), Failure> {
-    let Some(url) = &options.webhook else { return Ok(()) };
-    let location = place(url)?;
+    let Some(Prepared { resource, tls }) = Prepared::new(options)? else {
+        return Ok(());
+    };
     // Some services keep their secret in the path.
-    let name = format!("webhook at {}", location.authority());
-    let bearer = match &options.webhook_token {
-        Some(file) => Some(Secret::new(secret(file)?.expose().trim())),
-        None => None,
-    };
-    let trust = Trust {
-        files: options.report_cacert.clone(),
-        directories: trust_directory(|name| std::env::var(name).ok(), Path::is_dir)
-            .into_iter()
-            .collect(),
-        system: true,
-        insecure: false,
-    };
-    let (tls, _) = ClientTls::load(&trust)?;
-    let resource = Resource {
-        location,
-        access: Access {
-            bearer,
-            ..Access::default()
-        },
-        side: Side::Client,
-    };
+    let name = format!("webhook at {}", resource.location.authority());
     let body = Secret::new(reports::json::summary(view));
     let call = ServiceCall {
         method: ServiceMethod::Post,
@@ -68,12 +92,20 @@ pub(super) async fn post(view: &View<'_>, options: &ReportOptions) -> Result<(),
     }
 }
 
-/// The place of a webhook. In clear text, only this machine is one.
-fn place(url: &str) -> Result<Location, Failure> {
-    let location = Location::parse(url)?;
-    let is_here = ["localhost", "127.0.0.1", "::1"].contains(&location.host());
-    match location.is_http() && (location.is_encrypted() || is_here) {
-        true => Ok(location),
-        false => Err(Failure::invalid("--webhook takes an https URL")),
+/// The place of the webhook, if the options name one. In clear text, only this machine is one.
+///
+/// # Errors
+/// It is neither. The words leave the URL out, which may hold a secret.
+pub(super) fn place(options: &ReportOptions) -> Result<Option<Location>, Failure> {
+    let Some(url) = &options.webhook else { return Ok(None) };
+    let location = Location::parse(url).ok().filter(|location| {
+        let is_here = ["localhost", "127.0.0.1", "::1"].contains(&location.host());
+        location.is_http() && (location.is_encrypted() || is_here)
+    });
+    match location {
+        Some(location) => Ok(Some(location)),
+        None => Err(Failure::invalid(
+            "--webhook takes an https URL, or one of http on this machine",
+        )),
     }
 }

@@ -8,6 +8,7 @@ use config::section::{DeTable, Fault, LIVE, Purpose, tables};
 use config::{Bytes, Faults, Remote, parse, section, sections};
 use history::{Downtime, Mode};
 use jiff::Timestamp;
+use reports::mail::is_address;
 use types::Location;
 
 use super::calendar;
@@ -243,7 +244,7 @@ impl EndpointSection {
         if self.key.is_some() && self.cert.is_none() {
             faults.push(("key", "belongs to cert, which is missing".to_owned()));
         }
-        let wrong = self.administrators.iter().find(|address| !address.contains('@'));
+        let wrong = self.administrators.iter().find(|address| !is_address(address));
         faults.extend(wrong.map(|address| ("administrators", format!("{address:?} is no mail address"))));
         faults
     }
@@ -315,6 +316,14 @@ mod tests {
             ("roles = [\"boss\"]", ":6: roles: \"boss\" is not one of"),
             ("modes = [\"pull\", \"probe\"]", ":6: modes: \"probe\" is not one of"),
             ("administrators = [\"me\"]", ":6: administrators: \"me\" is no mail"),
+            (
+                "administrators = [\"a@b\", \"a@b, c@d\"]",
+                ":6: administrators: \"a@b, c@d\" is no mail",
+            ),
+            (
+                "administrators = [\"x@y\\r\\nBcc: e@x\"]",
+                ":6: administrators: \"x@y\\r\\nBcc: e@x\" is no mail",
+            ),
             ("key = \"k\"", ":6: key: belongs to cert"),
             ("calendar = \"none.ics\"", ":6: calendar: /settings/none.ics: "),
             (

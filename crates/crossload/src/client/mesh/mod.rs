@@ -15,7 +15,7 @@ use probe::mesh::{EndpointFile, Mesh, Planned, Protocol, Settings, Topology, Wan
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::queue::ByQueue;
-use super::queue::{SingleCopies, report_capabilities};
+use super::queue::{SingleCopies, check_url, report_capabilities};
 use super::session::ClientContext;
 use super::smoke::trust;
 use super::{INTERRUPTED, end_at_second_interrupt, wait};
@@ -41,6 +41,7 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
     };
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(async {
+        check_queue(options)?;
         if options.dry_run {
             let prepared = Prepared::new(file, &selection(options), &options.common).await?;
             show::plan(&prepared.plan, options.common.json);
@@ -67,6 +68,20 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
             Some(interval) => service.again_and_again(interval).await,
         }
     })
+}
+
+/// Judges the URL of the queue, which is used at the end of a run only.
+fn check_queue(options: &MeshOptions) -> Result<(), Failure> {
+    let queues = [
+        ("--queue", &options.queue),
+        ("--capabilities-to", &options.capabilities_to),
+    ];
+    for (option, url) in queues {
+        if let Some(url) = url {
+            check_url(option, url)?;
+        }
+    }
+    Ok(())
 }
 
 /// The signals that end the command.
@@ -234,7 +249,7 @@ impl Service<'_> {
                     session.use_remote(url).await?;
                     report_capabilities(session, url, &seen).await
                 };
-                report.await
+                report.await.map_err(reporting::undelivered)
             }
             None => Ok(()),
         };

@@ -25,6 +25,7 @@ mod who;
 mod why;
 
 pub(super) use capabilities::{SeenCapability, report_capabilities};
+pub(super) use service::check_url;
 pub(super) use single::{JobFailure, PHASE, SingleCopies};
 
 use super::session::ClientContext;

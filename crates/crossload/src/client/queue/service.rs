@@ -6,10 +6,47 @@ use tokio::sync::OnceCell;
 use types::{Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
 use super::server::Server;
+use crate::client::named::NamedRemotes;
 use crate::client::named_code;
 use crate::client::session::ClientContext;
-use crate::failure::Failure;
+use crate::failure::{Advice, Failure};
 use crate::limits::QUEUE_ANSWER_BYTES_MAX;
+
+/// Judges the URL of a queue, which may be a place in a named remote: a long run does so before it
+/// begins.
+///
+/// # Errors
+/// `bad_url` if it is not an HTTP URL, with advice for this option.
+pub(in crate::client) fn check_url(option: &str, url: &str) -> std::result::Result<(), Failure> {
+    let named = NamedRemotes::default().url(url)?;
+    checked(named.as_deref().unwrap_or(url))
+        .map(drop)
+        .map_err(|failure| Failure {
+            advice: Some(Advice::Own(format!(
+                "Give {option} a URL such as https://queue.example.org:8446."
+            ))),
+            ..failure
+        })
+}
+
+/// The URL of a queue, without a slash at its end.
+fn checked(url: &str) -> std::result::Result<String, Failure> {
+    let url = url.trim_end_matches('/');
+    let advice = "Give -s URL, or set CROSSLOAD_QUEUE, such as https://queue.example.org:8446.";
+    if url.is_empty() {
+        return Err(Failure::advised(
+            &mistake(ErrorCode::BadUrl, "no queue is named"),
+            advice,
+        ));
+    }
+    match Location::parse(url).is_ok_and(|location| location.is_http()) {
+        true => Ok(url.to_owned()),
+        false => {
+            let error = mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url);
+            Err(Failure::advised(&error, advice))
+        }
+    }
+}
 
 /// A queue, as the user of this command.
 pub(super) struct Queue<'a> {
@@ -24,26 +61,11 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// `bad_url` if it is not an HTTP URL.
     pub(super) fn new(session: &'a ClientContext, url: &str) -> std::result::Result<Self, Failure> {
-        let url = session.url(url)?;
-        let url = url.trim_end_matches('/').to_owned();
-        let advice = "Give -s URL, or set CROSSLOAD_QUEUE, such as https://queue.example.org:8446.";
-        if url.is_empty() {
-            return Err(Failure::advised(
-                &mistake(ErrorCode::BadUrl, "no queue is named"),
-                advice,
-            ));
-        }
-        match Location::parse(&url).is_ok_and(|location| location.is_http()) {
-            true => Ok(Self {
-                session,
-                url,
-                server: OnceCell::new(),
-            }),
-            false => {
-                let error = mistake(ErrorCode::BadUrl, "a queue has an https URL").with_subject(url);
-                Err(Failure::advised(&error, advice))
-            }
-        }
+        Ok(Self {
+            session,
+            url: checked(&session.url(url)?)?,
+            server: OnceCell::new(),
+        })
     }
 
     /// A path of the API.
