@@ -29,7 +29,8 @@ section! {
         /// Private key of the certificate, in PEM. The file is read again when it changes.
         key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key");
         /// Address for metrics, health and explanations, in clear text. Keep it reachable for
-        /// administrators only. Not opened when not set.
+        /// administrators only. A loopback address answers to names of this machine only. Not
+        /// opened when not set.
         admin_listen: Option<SocketAddr> = Some(None) => RESTART;
         /// URL under which clients know this server, such as `https://se.example.org`. Macaroons
         /// carry it.

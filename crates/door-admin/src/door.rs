@@ -1,5 +1,6 @@
 //! The door and its pages.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -90,10 +91,10 @@ impl std::fmt::Debug for Admin {
     }
 }
 
-/// The door: in clear text, within the limits of [`crate::limits`]. `log` gets a record of each
-/// request.
+/// The door at this address: in clear text, within the limits of [`crate::limits`]. `log` gets a
+/// record of each request.
 #[must_use]
-pub fn door(admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) -> ControlDoor {
+pub fn door(address: IpAddr, admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) -> ControlDoor {
     let shares = ShareLimits {
         connections: ADMIN_CONNECTIONS_MAX,
         // Monitoring may come from one address.
@@ -104,7 +105,7 @@ pub fn door(admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) ->
         fair_share: FairShare::new(&shares, None),
         ..Server::new(server_name, log)
     };
-    ControlDoor::new(server, pages(admin), ADMIN_BODY_BYTES_MAX)
+    ControlDoor::at(address, server, pages(admin), ADMIN_BODY_BYTES_MAX)
 }
 
 fn pages(admin: Arc<Admin>) -> Router {

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use endpoint::Gate;
 use http_server::Server;
-use http_server::control::{Client, ControlDoor, Refusal};
+use http_server::control::{Client, ControlDoor, Refusal, demand_local};
 use policy::Rule;
 use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
@@ -29,7 +29,7 @@ use crate::now_page::{NowDocument, NowPage, events};
 use crate::queue_door;
 use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
-use crate::security::{is_local_host, protect};
+use crate::security::protect;
 use crate::shell::{ENDPOINT_PLACES, Place, QUEUE_PLACE, Shell};
 use crate::view::{Selection, View};
 use crate::words::Words;
@@ -221,15 +221,13 @@ enum Entry {
 }
 
 fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, Refusal> {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.unwrap_or_default();
-    if pages.is_local && !is_local_host(host) {
-        let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Open);
-        let detail = "the pages are for this machine; open them by 127.0.0.1 or localhost";
-        return Err(error.with_detail(detail).into());
+    let host = request.headers().get(header::HOST);
+    let host = host.map(|host| host.to_str().unwrap_or_default());
+    if pages.is_local {
+        demand_local(host)?;
     }
     if !pages.is_local && !client.is_encrypted {
-        return Ok(Entry::Elsewhere(by_tls(host, request)));
+        return Ok(Entry::Elsewhere(by_tls(host.unwrap_or_default(), request)));
     }
     if matches!(
         request.uri().path(),

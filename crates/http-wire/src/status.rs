@@ -34,6 +34,7 @@ pub fn reason_phrase(status: u16) -> &'static str {
         417 => "Expectation Failed",
         // Not registered: FTS asks for delegation with it.
         419 => "Authentication Timeout",
+        421 => "Misdirected Request",
         422 => "Unprocessable Content",
         423 => "Locked",
         424 => "Failed Dependency",

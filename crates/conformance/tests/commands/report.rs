@@ -438,7 +438,15 @@ fn the_page_of_the_newest_run_is_served() {
     );
     let metrics = lab.curl(&[&format!("{address}metrics")]).expect(200);
     assert!(String::from_utf8_lossy(&metrics.body).contains("crossload_mesh_complete{"));
-    lab.curl(&["-X", "POST", "-d", "x", &address]).expect(405);
+    let refused = lab.curl(&["-X", "POST", "-d", "x", &address]).expect(405);
+    assert_eq!(refused.header("allow"), Some("GET,HEAD"));
+    assert!(!refused.text().contains("OPTIONS"), "{}", refused.text());
+    // A name of another site that points to this machine.
+    for path in ["", "run.json", "metrics"] {
+        let foreign = ["-H", "Host: evil.example", &format!("{address}{path}")];
+        let refused = lab.curl(&foreign).expect(421);
+        assert!(refused.text().contains("[misdirected]"), "{}", refused.text());
+    }
     // A newer run replaces it; what is no run does not.
     let replace = |content: &str| {
         let new: PathBuf = lab.file(content.as_bytes());

@@ -178,6 +178,9 @@ fn metrics_and_health_are_shown_on_the_admin_port_only() {
     assert!(open.trim_end().ends_with("# EOF"), "not in the OpenMetrics format");
     lab.curl(&[&admin("/health")]).expect(200);
     lab.curl(&[&admin("/ready")]).expect(200);
+    // A name of another site that points to this machine.
+    let foreign = ["-H", "Host: evil.example:9090", &admin("/metrics")];
+    assert!(lab.curl(&foreign).expect(421).text().contains("[misdirected]"));
     for path in ["/metrics", "/health", "/ready"] {
         assert!(
             lab.curl(&[&server.url(path)]).status >= 400,

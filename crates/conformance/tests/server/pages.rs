@@ -89,7 +89,7 @@ fn the_endpoint_is_shown_without_secrets() {
         "Host: evil.example",
         &format!("{}/endpoint", pages(&server, "http")),
     ];
-    lab.curl(&foreign).expect(403);
+    lab.curl(&foreign).expect(421);
 }
 
 #[test]

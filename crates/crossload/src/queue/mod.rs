@@ -273,7 +273,8 @@ impl Parts {
             stopping: Box::new(|| false),
             part: Some(part),
         });
-        let door = door_admin::door(admin, PRODUCT.to_owned(), Arc::new(AdminLog(observer)));
+        let log = Arc::new(AdminLog(observer));
+        let door = door_admin::door(address.ip(), admin, PRODUCT.to_owned(), log);
         tokio::spawn(async move { door.accept(acceptor).await });
         output::line(&format!("admin on http://{address}"));
         Ok(())

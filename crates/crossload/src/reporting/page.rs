@@ -97,7 +97,8 @@ impl Page {
             fair_share: FairShare::new(&shares, None),
             ..Server::new(concat!("crossload/", env!("CARGO_PKG_VERSION")), Arc::new(Silent))
         };
-        let door = ControlDoor::new(server, pages(Arc::clone(&shared)), REPORT_BODY_BYTES_MAX);
+        let pages = pages(Arc::clone(&shared));
+        let door = ControlDoor::at(address.ip(), server, pages, REPORT_BODY_BYTES_MAX);
         let (accepting, acceptor) = (door.clone(), Acceptor::new(listener).map_err(system)?);
         tokio::spawn(async move { accepting.accept(acceptor).await });
         output::complain(&format!("the page of the newest run is at http://{address}/"));

@@ -441,9 +441,11 @@ impl Server {
     }
 
     fn open_admin_door(&self, listener: TcpListener) -> Result<(), Failure> {
-        let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+        let system = |cause: std::io::Error| Failure::system("listening", &cause);
+        let address = listener.local_addr().map_err(system)?;
+        let listener = Acceptor::new(listener).map_err(system)?;
         let log = Arc::new(AdminLog(self.observer.clone()));
-        let door = door_admin::door(self.admin(), PRODUCT.to_owned(), log);
+        let door = door_admin::door(address.ip(), self.admin(), PRODUCT.to_owned(), log);
         // It stays open while the others close, and says that the server is stopping.
         tokio::spawn(async move { door.accept(listener).await });
         Ok(())

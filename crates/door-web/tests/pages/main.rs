@@ -140,7 +140,7 @@ async fn a_foreign_name_for_this_machine_is_refused() {
     let address = open(pages(true, Vec::new()));
     for host in ["evil.example", "evil.example:8450"] {
         let (head, body) = ask(address, "GET /endpoint", host, "").await;
-        assert!(head.starts_with("http/1.1 403"), "{head}");
+        assert!(head.starts_with("http/1.1 421"), "{head}");
         assert!(!body.contains("cannot be read"), "{body}");
     }
 }

@@ -35,11 +35,12 @@
 mod accept;
 mod answer;
 mod body;
+mod local;
 mod request;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +61,7 @@ use crate::server::Server;
 use crate::service::Service;
 
 pub use answer::Refusal;
+pub use local::demand_local;
 pub use request::Client;
 
 /// A door with a router behind it. Clones are the same door.
@@ -71,6 +73,8 @@ struct Control {
     router: Router,
     /// Limit on each request's body.
     body_bytes_max: usize,
+    /// Whether all requests must be for a name of this machine.
+    is_local: bool,
     /// Refused connections that are being told so.
     refusing: Arc<Semaphore>,
 }
@@ -79,6 +83,18 @@ impl ControlDoor {
     /// A door for this router. Bodies of requests have at most `body_bytes_max` bytes.
     #[must_use]
     pub fn new(server: Server, router: Router, body_bytes_max: usize) -> Self {
+        Self::with(server, router, body_bytes_max, false)
+    }
+
+    /// The same, at this address: on a loopback address it answers requests for names of this
+    /// machine only ([`demand_local`]).
+    #[must_use]
+    pub fn at(address: IpAddr, server: Server, router: Router, body_bytes_max: usize) -> Self {
+        let is_local = address.to_canonical().is_loopback();
+        Self::with(server, router, body_bytes_max, is_local)
+    }
+
+    fn with(server: Server, router: Router, body_bytes_max: usize, is_local: bool) -> Self {
         let router = router
             .fallback(|| async { Refusal::from(refused(ErrorCode::NotFound)) })
             .method_not_allowed_fallback(|| async { Refusal::from(refused(ErrorCode::MethodNotAllowed)) });
@@ -86,6 +102,7 @@ impl ControlDoor {
             server,
             router,
             body_bytes_max,
+            is_local,
             refusing: Arc::new(Semaphore::new(REFUSED_CONNECTIONS_MAX)),
         }))
     }
@@ -151,6 +168,9 @@ type Working = Pin<Box<dyn Future<Output = std::result::Result<Response, Infalli
 impl Control {
     async fn respond(&self, exchange: &mut Exchange<'_>, head: &RequestHead) -> Result<()> {
         exchange.note_credential();
+        if self.is_local {
+            demand_local(head.host())?;
+        }
         let (mut feed, body) = body::body_of(exchange, self.body_bytes_max);
         let request = request::request_of(head, body, Client::of(exchange))?;
         // A router is behind a pointer: the clone is cheap.

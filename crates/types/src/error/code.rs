@@ -16,6 +16,7 @@ pub enum ErrorCode {
     BodyTooLarge,
     UnsupportedMediaType,
     MethodNotAllowed,
+    Misdirected,
     NotImplemented,
     DepthInfinite,
     NoMacaroons,
