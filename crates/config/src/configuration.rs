@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use types::LogicalPath;
 
+use crate::bounded::{CONFIGURATION_BYTES_MAX, read_text};
 use crate::bus::Bus;
 use crate::cluster::Cluster;
 use crate::cms::Cms;
@@ -71,7 +72,8 @@ impl Configuration {
     /// # Errors
     /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
-        let text = std::fs::read_to_string(file).map_err(|error| Faults(vec![Mistake::unreadable(file, &error)]))?;
+        let read = read_text(file, CONFIGURATION_BYTES_MAX);
+        let text = read.map_err(|error| Faults(vec![Mistake::unreadable(file, &error)]))?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
         Self::parse(&text, &base, &file.display().to_string())

@@ -6,6 +6,7 @@
 //! guard and check ([`Sections::files`]) are derived from that.
 #![forbid(unsafe_code)]
 
+mod bounded;
 mod bus;
 mod changes;
 mod cluster;
@@ -42,6 +43,7 @@ pub mod values;
 mod web;
 mod x509;
 
+pub use bounded::{CONFIGURATION_BYTES_MAX, read_bytes, read_text};
 pub use bus::Bus;
 pub use changes::Changes;
 pub use cluster::Cluster;

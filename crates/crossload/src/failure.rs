@@ -56,14 +56,18 @@ impl Failure {
         }
     }
 
-    /// A system call failed while doing `what`.
+    /// A system call failed while doing `what`, or a file is larger than its limit.
     pub(crate) fn system(what: impl std::fmt::Display, cause: &std::io::Error) -> Self {
-        let exit_code = cause.raw_os_error().and_then(|number| u8::try_from(number).ok());
+        let number = cause.raw_os_error().and_then(|number| u8::try_from(number).ok());
         Self {
             words: format!("{what}: {cause}"),
             advice: None,
             code: None,
-            exit_code: exit_code.map_or(FAILED, |number| ExitCodes::chosen().of_errno(number)),
+            exit_code: match number {
+                Some(number) => ExitCodes::chosen().of_errno(number),
+                None if cause.kind() == std::io::ErrorKind::FileTooLarge => ExitCodes::chosen().of_usage(),
+                None => FAILED,
+            },
         }
     }
 

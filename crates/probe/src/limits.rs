@@ -1,7 +1,7 @@
 //! Limits of the instruments.
 
 /// Largest calendar file, in bytes.
-pub(crate) const CALENDAR_BYTES_MAX: usize = 4 << 20;
+pub(crate) const CALENDAR_BYTES_MAX: u64 = 4 << 20;
 /// Most downtimes of one calendar.
 pub(crate) const DOWNTIMES_MAX: usize = 10_000;
 /// Most endpoints of a mesh.

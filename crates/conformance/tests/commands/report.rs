@@ -410,6 +410,36 @@ fn mistakes_about_where_results_go_are_found_before_the_run() {
     }
 }
 
+/// A device has no size, so that only reading shows that it is too large.
+#[test]
+fn files_without_an_end_are_read_up_to_their_limits() {
+    let test = "files_without_an_end_are_read_up_to_their_limits";
+    let Some(lab) = available(test, Lab::new("report-endless")) else {
+        return;
+    };
+    let file = kept(&lab, &sample());
+    let endpoints = "[mesh]\ntitle = \"t\"\n[[endpoint]]\nname = \"A\"\nurls = [\"http://127.0.0.1:1/\"]\n\
+                     calendar = \"/dev/zero\"\n";
+    let endpoints = plain(&lab.file(endpoints.as_bytes()));
+    let calendar = format!("{endpoints}:6: calendar: /dev/zero");
+    for (arguments, file, code) in [
+        (&["report", "/dev/zero"][..], "/dev/zero", 22),
+        (
+            &["report", &file, "--mail-dry-run", "--earlier", "/dev/zero"],
+            "/dev/zero",
+            22,
+        ),
+        (&["mesh", "/dev/zero"], "/dev/zero", 22),
+        (&["smoke", "--list", "/dev/zero"], "/dev/zero", 22),
+        (&["mesh", &endpoints], &calendar, 22),
+        (&["check", "--config", "/dev/zero"], "/dev/zero", 2),
+    ] {
+        let run = run(&lab.client(arguments).expect("the client is built")).failed_with(code);
+        let said = run.said();
+        assert!(said.contains(file) && said.contains("larger than the "), "{said}");
+    }
+}
+
 #[test]
 fn the_page_of_the_newest_run_is_served() {
     let Some(lab) = available("the_page_of_the_newest_run_is_served", Lab::new("report-serve")) else {

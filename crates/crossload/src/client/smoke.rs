@@ -7,7 +7,7 @@ use credentials::discovery::trust_directory;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use history::{EndpointSeen, Instrument, Run};
-use probe::mesh::{CredentialKind, Endpoint, EndpointFile};
+use probe::mesh::{CredentialKind, Endpoint};
 use probe::{Credential, Failure as Fault, Kind, Options, Outcome, Probe, Smoke, Tally, Trust, smoke_cells};
 use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
@@ -116,8 +116,7 @@ async fn listed(
     options: &SmokeOptions,
     path: &Path,
 ) -> Result<(String, Vec<Target>), Failure> {
-    let text = std::fs::read_to_string(path).map_err(|cause| Failure::system(path.display(), &cause))?;
-    let file = EndpointFile::parse(&text, path)?;
+    let file = endpoints::read(path)?;
     let mut targets = Vec::new();
     for endpoint in endpoints::endpoints(session, &file).await? {
         let seen = endpoint.seen(now_ms());

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use config::{ClientConfiguration, Remote};
+use config::{CONFIGURATION_BYTES_MAX, ClientConfiguration, Remote, read_text};
 
 use crate::command_line::RemoteAction;
 use crate::failure::Failure;
@@ -51,7 +51,7 @@ impl Remotes {
     }
 
     fn load_from(file: PathBuf) -> Result<Self, Failure> {
-        let text = match std::fs::read_to_string(&file) {
+        let text = match read_text(&file, CONFIGURATION_BYTES_MAX) {
             Err(cause) if cause.kind() == ErrorKind::NotFound => String::new(),
             read => {
                 let text = read.map_err(|cause| Failure::system(file.display(), &cause))?;

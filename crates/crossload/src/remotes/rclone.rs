@@ -11,7 +11,7 @@ use aws_lc_rs::cipher::{AES_256, DecryptingKey, DecryptionContext, UnboundCipher
 use aws_lc_rs::iv::FixedLength;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use config::{ClientConfiguration, Mistake, Remote};
+use config::{CONFIGURATION_BYTES_MAX, ClientConfiguration, Mistake, Remote, read_text};
 use serde_json::json;
 use types::Secret;
 use zeroize::Zeroizing;
@@ -44,7 +44,8 @@ pub(crate) fn run(options: &ImportOptions) -> Result<u8, Failure> {
         Some(file) => file.clone(),
         None => usual_file()?,
     };
-    let text = std::fs::read_to_string(&file).map_err(|cause| Failure::system(file.display(), &cause))?;
+    let read = read_text(&file, CONFIGURATION_BYTES_MAX);
+    let text = read.map_err(|cause| Failure::system(file.display(), &cause))?;
     let text = Zeroizing::new(text);
     if text.lines().any(|line| line.trim() == ENCRYPTED) {
         return Err(Failure::invalid(format!(

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use config::read_text;
 use history::Run;
 use reports::limits::RUN_BYTES_MAX;
 use reports::{View, html, junit, prometheus};
@@ -87,10 +88,6 @@ fn replace(file: &Path, content: &str, mode: u32) -> Result<(), Failure> {
 /// It cannot be read, is too large, or is no run.
 pub(super) fn read_run(file: &Path) -> Result<Run, Failure> {
     let failed = |cause: std::io::Error| Failure::invalid(format!("{}: {cause}", file.display()));
-    let size_bytes = fs::metadata(file).map_err(failed)?.len();
-    if size_bytes > RUN_BYTES_MAX {
-        return Err(Failure::invalid(format!("{}: too large for a run", file.display())));
-    }
-    let text = fs::read_to_string(file).map_err(failed)?;
+    let text = read_text(file, RUN_BYTES_MAX).map_err(failed)?;
     reports::json::read(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
 }

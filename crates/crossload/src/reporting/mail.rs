@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use config::read_bytes;
 use history::Run;
 use reports::View;
 use reports::digest::{Digest, digests};
@@ -10,6 +11,7 @@ use reports::mail::{MailLogin, MailOptions, Mailer};
 use super::{files, not_delivered, secret};
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
+use crate::limits::AUTHORITIES_BYTES_MAX;
 use crate::output;
 
 /// Sends each administrator what they should know of the run, or prints it; on standard error if
@@ -66,7 +68,7 @@ fn mailer(options: &ReportOptions) -> Result<Option<Mailer>, Failure> {
         None => None,
     };
     let authorities = options.report_cacert.iter().map(|file| {
-        let read = std::fs::read(file);
+        let read = read_bytes(file, AUTHORITIES_BYTES_MAX);
         read.map_err(|cause| Failure::system(file.display(), &cause))
     });
     let made = Mailer::new(MailOptions {

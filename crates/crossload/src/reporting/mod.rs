@@ -7,6 +7,7 @@ mod webhook;
 
 use std::path::Path;
 
+use config::read_text;
 use history::Run;
 use reports::View;
 use reports::text::{self, Terminal};
@@ -14,6 +15,7 @@ use reports::text::{self, Terminal};
 use crate::command_line::{ReportOnOptions, ReportOptions};
 use crate::exit_code::SOME_FAILED;
 use crate::failure::Failure;
+use crate::limits::SECRET_BYTES_MAX;
 use crate::output;
 use crate::stored_runs::{self, Past};
 
@@ -209,6 +211,6 @@ pub(crate) fn undelivered(failure: Failure) -> Failure {
 /// # Errors
 /// It cannot be read.
 fn secret(file: &Path) -> Result<types::Secret, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|cause| Failure::system(file.display(), &cause))?;
+    let text = read_text(file, SECRET_BYTES_MAX).map_err(|cause| Failure::system(file.display(), &cause))?;
     Ok(types::Secret::new(text))
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::Configuration;
+use config::{CONFIGURATION_BYTES_MAX, Configuration, read_text};
 use policy::{Policy, Rule, read_authdb};
 
 use crate::failure::Failure;
@@ -34,7 +34,8 @@ pub(crate) fn rules(configuration: &Configuration) -> Result<Vec<Rule>, Failure>
 /// # Errors
 /// It cannot be read, or has records that no rule can express.
 pub(crate) fn authdb(file: &Path) -> Result<Vec<Rule>, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|cause| Failure::system(file.display().to_string(), &cause))?;
+    let read = read_text(file, CONFIGURATION_BYTES_MAX);
+    let text = read.map_err(|cause| Failure::system(file.display(), &cause))?;
     read_authdb(&text).map_err(|faults| {
         let lines = faults
             .iter()

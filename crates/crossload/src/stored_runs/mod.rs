@@ -5,15 +5,14 @@ mod compare;
 mod show;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use config::read_text;
 use history::{
     Filter, Hysteresis, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute,
     ongoing, standings,
 };
-use reports::limits::TREND_RUNS_MAX;
+use reports::limits::{RUN_BYTES_MAX, TREND_RUNS_MAX};
 use serde::Serialize;
 use serde_json::json;
 
@@ -29,8 +28,6 @@ use crate::table::Table;
 
 /// The file in the directory of what the client notes for its next runs.
 const FILE: &str = "history.sqlite";
-/// Largest file that is imported.
-const IMPORT_BYTES_MAX: u64 = 256 << 20;
 /// Exit code when something is worse.
 const WORSE: u8 = 1;
 /// Exit code without a run of this number or title (ENOENT).
@@ -330,17 +327,8 @@ fn import(options: &HistoryImportOptions) -> Result<u8, Failure> {
 
 /// The runs of a file, and reports of benchmarks, one after the other.
 fn read(file: &Path) -> Result<Vec<Run>, Failure> {
-    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
     let invalid = |words: String| Failure::invalid(format!("{}: {words}", file.display()));
-    let mut text = String::new();
-    let opened = File::open(file).map_err(failed)?;
-    opened
-        .take(IMPORT_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    if text.len() as u64 > IMPORT_BYTES_MAX {
-        return Err(invalid("too large for a run".to_owned()));
-    }
+    let text = read_text(file, RUN_BYTES_MAX).map_err(|cause| Failure::system(file.display(), &cause))?;
     let documents = serde_json::Deserializer::from_str(&text).into_iter::<serde_json::Value>();
     let runs = documents.map(|document| {
         let value = document.map_err(|cause| format!("it is no JSON document: {cause}"))?;

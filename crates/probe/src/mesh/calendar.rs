@@ -8,16 +8,13 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Span, Zoned};
 
-use crate::limits::{CALENDAR_BYTES_MAX, DOWNTIMES_MAX};
+use crate::limits::DOWNTIMES_MAX;
 
 /// The downtimes of a calendar, in the order of the file. Canceled events are left out.
 ///
 /// # Errors
 /// The line and the property that cannot be read.
 pub(super) fn read(text: &str) -> Result<Vec<Downtime>, String> {
-    if text.len() > CALENDAR_BYTES_MAX {
-        return Err(format!("larger than {CALENDAR_BYTES_MAX} bytes"));
-    }
     let lines = unfolded(text);
     if lines.first().is_none_or(|line| !line.is("BEGIN", "VCALENDAR")) {
         return Err("line 1: not a calendar: it does not begin with BEGIN:VCALENDAR".to_owned());

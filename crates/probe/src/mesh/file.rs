@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::section::{DeTable, Fault, LIVE, Purpose, tables};
-use config::{Bytes, Faults, Remote, parse, section, sections};
+use config::{Bytes, Faults, Remote, parse, read_text, section, sections};
 use history::{Downtime, Mode};
 use jiff::Timestamp;
 use reports::mail::is_address;
@@ -13,7 +13,7 @@ use types::Location;
 
 use super::calendar;
 use super::endpoint::{Protocol, Role};
-use crate::limits::{ENDPOINTS_MAX, PARALLEL_MAX};
+use crate::limits::{CALENDAR_BYTES_MAX, ENDPOINTS_MAX, PARALLEL_MAX};
 
 section! {
     /// The mesh as a whole.
@@ -181,7 +181,7 @@ fn note(faults: &mut Vec<Fault>, table: Option<Table<'_>>, found: Vec<(&'static 
 }
 
 fn calendar_in(file: &Path) -> Result<Vec<Downtime>, String> {
-    let text = std::fs::read_to_string(file).map_err(|cause| format!("{}: {cause}", file.display()))?;
+    let text = read_text(file, CALENDAR_BYTES_MAX).map_err(|cause| format!("{}: {cause}", file.display()))?;
     calendar::read(&text).map_err(|words| format!("{}: {words}", file.display()))
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use bench::report::{Report, View, csv, html, text};
+use config::read_text;
 
 use crate::command_line::BenchCommon;
 use crate::failure::Failure;
@@ -64,11 +65,6 @@ impl Outputs {
 }
 
 fn read(file: &Path) -> Result<Report, Failure> {
-    let failed = |cause: std::io::Error| Failure::system(file.display(), &cause);
-    let size_bytes = fs::metadata(file).map_err(failed)?.len();
-    if size_bytes > REPORT_BYTES_MAX {
-        return Err(Failure::invalid(format!("{}: too large for a report", file.display())));
-    }
-    let text = fs::read_to_string(file).map_err(failed)?;
+    let text = read_text(file, REPORT_BYTES_MAX).map_err(|cause| Failure::system(file.display(), &cause))?;
     Report::from_json(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
 }

@@ -1,13 +1,12 @@
 //! Inputs of the loads `tpc`, `latency` and `vector`: pairs of servers, and the read pattern.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use bench::ground::Target;
 use bench::load::third_party::Pair;
 use bench::load::tpc;
 use bench::load::vector::Pattern;
+use config::read_text;
 
 use crate::command_line::VectorOptions;
 use crate::failure::Failure;
@@ -41,14 +40,5 @@ pub(super) fn pattern(options: &VectorOptions) -> Result<Pattern, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let failed = |cause: std::io::Error| Failure::system(path.display(), &cause);
-    let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
-    file.take(PATTERN_FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)
-        .map_err(failed)?;
-    match text.len() as u64 > PATTERN_FILE_BYTES_MAX {
-        true => Err(Failure::invalid(format!("{}: too large for a pattern", path.display()))),
-        false => Ok(text),
-    }
+    read_text(path, PATTERN_FILE_BYTES_MAX).map_err(|cause| Failure::system(path.display(), &cause))
 }

@@ -1,5 +1,8 @@
 //! The endpoints of a file, with the credentials that it names.
 
+use std::path::Path;
+
+use config::{CONFIGURATION_BYTES_MAX, read_text};
 use probe::mesh::{Credential, CredentialKind, Endpoint, EndpointFile, EndpointSection, Place, Role, mode};
 use remote::Access;
 use types::{Location, Result};
@@ -9,6 +12,15 @@ use super::super::place;
 use super::super::session::ClientContext;
 use crate::failure::Failure;
 use crate::remotes::split;
+
+/// Reads a file of endpoints.
+///
+/// # Errors
+/// It cannot be read, or has mistakes; each is named with its line and key.
+pub(in crate::client) fn read(path: &Path) -> std::result::Result<EndpointFile, Failure> {
+    let text = read_text(path, CONFIGURATION_BYTES_MAX).map_err(|cause| Failure::system(path.display(), &cause))?;
+    Ok(EndpointFile::parse(&text, path)?)
+}
 
 /// All endpoints of a file. Credentials that cannot be used are noted with their reason.
 ///

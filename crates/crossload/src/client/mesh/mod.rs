@@ -133,9 +133,7 @@ struct Selection<'a> {
 
 impl Prepared {
     async fn new(path: &Path, select: &Selection<'_>, common: &Common) -> Result<Self, Failure> {
-        let unreadable = |cause: std::io::Error| Failure::system(path.display(), &cause);
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        let file = EndpointFile::parse(&text, path)?;
+        let file = endpoints::read(path)?;
         let session = ClientContext::open(common)?;
         let endpoints = endpoints::endpoints(&session, &file).await?;
         let protocols = file.mesh.protocols.iter();
