@@ -121,6 +121,7 @@ fn run(hour: u64, random: &mut fastrand::Rng) -> Run {
         ended_ms: started_ms + 500_000,
         program: "crossload 0.1.0".to_owned(),
         is_complete: true,
+        ended_by: None,
         endpoints: names.into_iter().map(seen).collect(),
         cells,
         figures: Vec::new(),

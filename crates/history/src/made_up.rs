@@ -76,6 +76,7 @@ impl Mesh {
             ended_ms: started_ms + 600_000,
             program: "crossload 0.1.0".to_owned(),
             is_complete: true,
+            ended_by: None,
             endpoints: self.endpoints.iter().map(|name| seen(name)).collect(),
             cells,
             figures: Vec::new(),

@@ -35,6 +35,7 @@ pub fn summary(view: &View<'_>) -> String {
         "ended_ms": run.ended_ms,
         "program": run.program,
         "is_complete": run.is_complete,
+        "ended_by": run.ended_by,
         "passed": tally.passed,
         "failed": tally.failed,
         "skipped": tally.skipped,

@@ -56,6 +56,13 @@ fn suite(out: &mut String, view: &View<'_>, plane: &Plane) {
         counts(plane.tally),
         seconds(cells().map(took_ms).fold(0, u64::saturating_add))
     );
+    if let Some(words) = view.early_end() {
+        let _ = writeln!(
+            out,
+            "<properties><property name=\"incomplete\" value=\"{}\"/></properties>",
+            Escaped(&words)
+        );
+    }
     for cell in cells() {
         case(out, &name, cell);
     }

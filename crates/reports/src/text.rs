@@ -63,8 +63,8 @@ fn head(out: &mut String, view: &View<'_>) {
         duration(took),
         view.summary()
     );
-    if !run.is_complete {
-        out.push_str("This run was interrupted: these are the results until then.\n");
+    if let Some(words) = view.early_end() {
+        let _ = writeln!(out, "{words}");
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use history::{Blame, Cell, Link, LinkRun, LinkSeries, Mode, Ongoing, Outcome, Run};
 
 use crate::group::{self, Group};
-use crate::limits::TREND_RUNS_MAX;
+use crate::limits::{TREND_RUNS_MAX, WORDS_SHOWN};
+use crate::words::first_words;
 
 /// How many cells ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -325,7 +326,26 @@ impl<'a> View<'a> {
         let run = self.run;
         let endpoints = crate::words::counted(self.names.len() as u64, "endpoint");
         let cells = crate::words::counted(self.tally.all(), "cell");
-        format!("{endpoints}, {cells}: {}", self.tally.words()) + if run.is_complete { "" } else { "; interrupted" }
+        let end = match (run.is_complete, self.ended_by()) {
+            (true, _) => String::new(),
+            (false, None) => "; ended early".to_owned(),
+            (false, Some(why)) => format!("; ended early: {why}"),
+        };
+        format!("{endpoints}, {cells}: {}{end}", self.tally.words())
+    }
+
+    /// What a reader of a run that ended early must know, as a sentence.
+    #[must_use]
+    pub fn early_end(&self) -> Option<String> {
+        let why = self.ended_by().map_or_else(String::new, |why| format!(" ({why})"));
+        let words = format!("This run ended early{why}: these are the results until then.");
+        (!self.run.is_complete).then_some(words)
+    }
+
+    /// Why the run ended early; safe within a line.
+    fn ended_by(&self) -> Option<String> {
+        let why = self.run.ended_by.as_deref()?;
+        Some(first_words(why, WORDS_SHOWN))
     }
 }
 

@@ -40,6 +40,7 @@ pub fn mesh_run(count: usize) -> Run {
         ended_ms: BEGAN_MS + 412_000,
         program: "crossload 0.1.0".to_owned(),
         is_complete: true,
+        ended_by: None,
         endpoints: (1..=count).map(|number| endpoint(number, count)).collect(),
         cells,
         figures: Vec::new(),

@@ -330,6 +330,7 @@ fn a_stress_test_counts_bytes_and_reasons_and_stops_at_its_limits() {
         (&results["instrument"], &results["is_complete"]),
         (&"stress".into(), &false.into())
     );
+    assert_eq!(results["ended_by"], "the limit of bytes is reached");
     let both = [cell(&results, "OURS", "THEIRS"), cell(&results, "THEIRS", "OURS")];
     let sum = |key: &str| both.iter().filter_map(|cell| cell[key].as_u64()).sum::<u64>();
     assert_eq!((sum("copies"), sum("bytes")), (8, 800_000), "{results:#}");
@@ -354,6 +355,7 @@ fn a_stress_test_counts_bytes_and_reasons_and_stops_at_its_limits() {
         .as_array()
         .expect("failures");
     assert_eq!(failures.len(), 1, "{results:#}");
+    assert_eq!(results["ended_by"], "the limit of failures is reached");
     assert!(
         failures[0]["count"].as_u64().is_some_and(|count| count >= 3),
         "{results:#}"

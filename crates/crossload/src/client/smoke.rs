@@ -69,7 +69,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
         true => output::json(&tally.to_json()),
         false => output::line(&format!("\n{tally}")),
     }
-    let results = results(title, started_ms, interrupted.is_none(), targets);
+    let results = results(title, started_ms, interrupted, targets);
     conclude(options, &reports, page.as_ref(), &results).await?;
     match interrupted {
         Some(why) => Err(Failure {
@@ -163,8 +163,8 @@ async fn target(
     })
 }
 
-/// The results as a run of the history.
-fn results(title: String, started_ms: u64, is_complete: bool, targets: Vec<Target>) -> Run {
+/// The results as a run of the history; `ended_by`: why it ended early.
+fn results(title: String, started_ms: u64, ended_by: Option<&str>, targets: Vec<Target>) -> Run {
     let cells = targets
         .iter()
         .flat_map(|target| smoke_cells(&target.seen.name, &target.smoke.probes(), started_ms));
@@ -174,7 +174,8 @@ fn results(title: String, started_ms: u64, is_complete: bool, targets: Vec<Targe
         started_ms,
         ended_ms: now_ms(),
         program: concat!("crossload ", env!("CARGO_PKG_VERSION")).to_owned(),
-        is_complete,
+        is_complete: ended_by.is_none(),
+        ended_by: ended_by.map(str::to_owned),
         cells: cells.collect(),
         endpoints: targets
             .into_iter()

@@ -26,6 +26,7 @@ pub(super) fn run(text: &str) -> Result<Run, String> {
         ended_ms: started_ms + (report.duration_s.clamp(0.0, 1e9) * 1000.0) as u64,
         program: report.program.clone(),
         is_complete: !report.interrupted && !report.has_failures(),
+        ended_by: report.interrupted.then(|| "interrupted".to_owned()),
         endpoints: names.iter().map(|name| endpoint(name)).collect(),
         cells: Vec::new(),
         figures: report.tables.iter().flat_map(figures).collect(),

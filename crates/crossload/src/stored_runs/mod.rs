@@ -215,7 +215,7 @@ fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
         let count = |number: u64| if number == 0 { String::new() } else { number.to_string() };
         let note = match () {
             () if Store::is_future(run.started_ms) => " (in the future: it counts nowhere)",
-            () if !run.is_complete => " (interrupted)",
+            () if !run.is_complete => " (ended early)",
             () => "",
         };
         table.add([

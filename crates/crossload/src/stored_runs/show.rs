@@ -51,9 +51,9 @@ pub(super) fn run(options: &HistoryShowOptions) -> Result<u8, Failure> {
 
 fn tell(shown: &Shown, verdict: Option<&RunVerdict>) {
     let run = &shown.run;
-    let interrupted = if run.is_complete { "" } else { ", interrupted" };
+    let end = if run.is_complete { "" } else { ", ended early" };
     output::line(&format!(
-        "run {}: {} of {}, {} to {}, {}{interrupted}",
+        "run {}: {} of {}, {} to {}, {}{end}",
         run.id,
         run.instrument.name(),
         output::name(&run.title),

@@ -176,6 +176,7 @@ impl Twelve {
             ended_ms: 60_000,
             program: "crossload 0.1.0".to_owned(),
             is_complete: true,
+            ended_by: None,
             endpoints: self.names.iter().map(|name| seen(name)).collect(),
             cells: self.cells(random),
             figures: Vec::new(),

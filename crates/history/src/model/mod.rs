@@ -47,7 +47,7 @@ impl Instrument {
 
 /// One run of an instrument and everything that it found.
 ///
-/// A run that was interrupted has the cells that had ended by then, and `is_complete` is false.
+/// A run that ended early has the cells that had ended by then, and `is_complete` is false.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// What was run.
@@ -63,6 +63,10 @@ pub struct Run {
     pub program: String,
     /// Whether everything that was planned was tried.
     pub is_complete: bool,
+    /// Why it ended early, such as `interrupted` or `the limit of bytes is reached`. A
+    /// [`Store`](crate::Store) does not keep it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
     /// The endpoints, in the order of their file.
     pub endpoints: Vec<EndpointSeen>,
     /// What was tried between them.

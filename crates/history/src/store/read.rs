@@ -197,6 +197,7 @@ impl Store {
             ended_ms: summary.ended_ms,
             program: summary.program,
             is_complete: summary.is_complete,
+            ended_by: None,
             endpoints: self.endpoints(word)?,
             cells: self.cells(id)?,
             figures: self.figures_of(id)?,

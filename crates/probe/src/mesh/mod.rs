@@ -208,6 +208,7 @@ impl<'a> Mesh<'a> {
             ended_ms: now_ms(),
             program: self.settings.program.clone(),
             is_complete: ended.len() == cells.len(),
+            ended_by: None,
             endpoints: self.seen(),
             cells: ended,
             figures: Vec::new(),

@@ -9,7 +9,7 @@ use crate::words::{counted, first_words, moment, visible};
 /// A mail.
 pub(super) struct Content {
     pub(super) title: String,
-    /// Begin and end of the run, and whether it was interrupted.
+    /// Begin and end of the run, and whether it ended early.
     pub(super) head: Vec<String>,
     pub(super) sections: Vec<Section>,
     /// Name and version of the program.
@@ -40,9 +40,7 @@ impl Content {
     pub(super) fn of(view: &View<'_>, entries: &[Entry<'_>]) -> Self {
         let run = view.run;
         let mut head = vec![format!("{} to {}", moment(run.started_ms), moment(run.ended_ms))];
-        if !run.is_complete {
-            head.push("The run was interrupted: these are the results until then.".to_owned());
-        }
+        head.extend(view.early_end());
         Self {
             title: format!(
                 "Your endpoints in the {} of {}",

@@ -71,8 +71,8 @@ fn head(out: &mut String, view: &View<'_>) {
         moment(run.started_ms),
     );
     counts(out, view);
-    if !run.is_complete {
-        out.push_str("<p class=\"warning\">This run was interrupted: these are the results until then.</p>\n");
+    if let Some(words) = view.early_end() {
+        let _ = writeln!(out, "<p class=\"warning\">{}</p>", Escaped(&words));
     }
     out.push_str("<nav>");
     let places = [

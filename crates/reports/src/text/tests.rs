@@ -157,3 +157,28 @@ fn a_stress_shows_rates_and_a_smoke_shows_endpoints() {
     assert!(text.contains("https probe, token"), "{text}");
     assert!(!text.contains("Rows are sources"), "{text}");
 }
+
+#[test]
+fn a_run_that_ended_early_says_why_in_every_form() {
+    let mut run = mesh_run(4);
+    run.is_complete = false;
+    let unknown = write(&View::new(&run), WIDE);
+    assert!(
+        unknown.contains("This run ended early: these are the results"),
+        "{unknown}"
+    );
+    run.ended_by = Some("the limit of bytes is reached\u{1b}[31m<b>".to_owned());
+    let view = View::new(&run);
+    let words = "ended early (the limit of bytes is reached\\x1b[31m";
+    let digest = crate::digest::of_all(&view, None);
+    let plain = [write(&view, WIDE), digest.text];
+    for text in plain {
+        assert!(text.contains(&format!("{words}<b>): these are the results")), "{text}");
+    }
+    for text in [crate::html::write(&view), crate::junit::write(&view), digest.html] {
+        assert!(text.contains(&format!("{words}&lt;b&gt;): these")), "{text}");
+    }
+    assert!(crate::json::summary(&view).contains("\"ended_by\":\"the limit of bytes"));
+    run.is_complete = true;
+    assert!(!crate::junit::write(&View::new(&run)).contains("early"));
+}

@@ -178,6 +178,7 @@ mod tests {
             ended_ms: 9,
             program: "test".to_owned(),
             is_complete: true,
+            ended_by: None,
             endpoints: Vec::new(),
             cells,
             figures: Vec::new(),

@@ -238,7 +238,10 @@ impl Service<'_> {
         {
             output::complain("clean-up timed out: the next run removes what is left of this one");
         }
-        let results = mesh.results();
+        let results = Run {
+            ended_by: ended_by.map(str::to_owned),
+            ..mesh.results()
+        };
         let told = conclude(&options.results, &options.common, self.page, &results).await;
         let reported = match options.capabilities_to.as_deref().filter(|_| ended_by.is_none()) {
             Some(url) => {

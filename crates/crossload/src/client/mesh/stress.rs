@@ -127,7 +127,10 @@ async fn carry_out(
     if tokio::time::timeout(CLEAN_UP_TIMEOUT, cleaning).await.is_err() {
         output::complain("clean-up timed out: the next run removes what is left of this one");
     }
-    let results = stress.results();
+    let mut results = stress.results();
+    if let Some(why) = ended_by {
+        results.ended_by = Some(why.to_owned());
+    }
     if !options.common.json {
         show_links(&results);
     }

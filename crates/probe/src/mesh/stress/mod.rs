@@ -136,6 +136,7 @@ impl<'a> Stress<'a> {
         Run {
             instrument: Instrument::Stress,
             is_complete: state.is_over && state.stopped.is_none(),
+            ended_by: state.stopped.clone(),
             cells: (0..self.mesh.plan.len()).map(cell).collect(),
             ..self.mesh.results()
         }
