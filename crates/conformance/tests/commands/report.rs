@@ -77,7 +77,8 @@ fn a_run_has_every_form() {
         since.contains(words) && read(&html).contains(words.trim_end()),
         "{since}"
     );
-    let unusable = report(&lab, &[&file, "--history", &file]).failed_with(5);
+    let no_history = plain(&lab.file(b"no database, but a text that is long enough to be looked at as one"));
+    let unusable = report(&lab, &[&file, "--history", &no_history]).failed_with(5);
     assert!(unusable.stderr.contains("not a database"), "{}", unusable.said());
     let printed: Value = serde_json::from_str(&report(&lab, &["--json", &file]).failed_with(1).text()).expect("JSON");
     assert_eq!(printed, sample);
@@ -407,6 +408,82 @@ fn mistakes_about_where_results_go_are_found_before_the_run() {
         &["smoke", "--list", &wrong],
     ] {
         refused(command, &[], &place);
+    }
+}
+
+#[test]
+fn no_output_replaces_another_or_what_is_read() {
+    let test = "no_output_replaces_another_or_what_is_read";
+    let Some(lab) = available(test, Lab::new("report-same")) else {
+        return;
+    };
+    let file = kept(&lab, &sample());
+    let directory = lab.fresh("same");
+    fs::create_dir(&directory).expect("a directory");
+    let [page, other] = ["a", "b"].map(|name| plain(&directory.join(name)));
+    let around = plain(&directory.join("./a"));
+    let refused = |options: &[&str], words: &str| {
+        let run = report(&lab, &[&[&*file], options].concat()).failed_with(22);
+        assert!(run.stderr.contains(words), "{}", run.said());
+        assert!(run.text().is_empty() && !Path::new(&page).exists(), "{}", run.said());
+    };
+    refused(
+        &["--html", &page, "--junit", &around],
+        "--html and --junit name the same file",
+    );
+    refused(
+        &["--html", &page, "--history", &page],
+        "--html and --history name the same file",
+    );
+    refused(&["--html", &file], "--html would replace");
+    refused(&["--junit", &page, "--earlier", &page], "--junit would replace");
+    report(&lab, &[&file, "--html", "/dev/null", "--junit", "/dev/null"]).failed_with(1);
+    report(&lab, &[&file, "--html", &page, "--junit", &other, "--earlier", &file]).failed_with(1);
+    let endpoints = "[mesh]\ntitle = \"t\"\n[[endpoint]]\nname = \"A\"\nurls = [\"http://127.0.0.1:1/\"]\n";
+    let endpoints = plain(&lab.file(endpoints.as_bytes()));
+    for command in [
+        &["mesh", &*endpoints][..],
+        &["stress", &endpoints],
+        &["smoke", "--list", &endpoints],
+    ] {
+        for (options, words) in [
+            (
+                ["--save", &other, "--html", &other],
+                "--save and --html name the same file",
+            ),
+            (["--save", &endpoints, "--html", &other], "--save would replace"),
+        ] {
+            let run = lab.run_client(command[0], &[&command[1..], &options].concat());
+            let run = run.failed_with(22);
+            assert!(run.stderr.contains(words), "{}", run.said());
+        }
+    }
+}
+
+/// What only the client's configuration shows of a URL has its place in the file, too.
+#[test]
+fn mistakes_about_urls_have_their_line_and_key() {
+    let test = "mistakes_about_urls_have_their_line_and_key";
+    let Some(lab) = available(test, Lab::new("report-urls")) else {
+        return;
+    };
+    let text = "[mesh]\ntitle = \"t\"\n[[endpoint]]\nname = \"A\"\nurls = [\"http://127.0.0.1:1/a\", \
+                \"https://localhost/b\", \"root://localhost//\"]\n[[endpoint]]\nname = \"B\"\n\
+                urls = [\"nosuch:dir\", \"/local\"]\n";
+    let file = plain(&lab.file(text.as_bytes()));
+    for command in [
+        &["mesh", &*file, "--dry-run"][..],
+        &["stress", &file],
+        &["smoke", "--list", &file],
+    ] {
+        let run = lab.run_client(command[0], &command[1..]).failed_with(22);
+        for words in [
+            format!("{file}:5: urls: https://localhost/b: the endpoint has a URL in this protocol already"),
+            format!("{file}:8: urls: nosuch:dir: "),
+            format!("{file}:8: urls: /local: not a directory on a server"),
+        ] {
+            assert!(run.stderr.contains(&words), "{words}\n{}", run.said());
+        }
     }
 }
 

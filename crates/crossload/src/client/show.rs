@@ -49,7 +49,7 @@ pub(crate) fn shown_size(bytes: Option<u64>, human: bool) -> String {
 /// A size such as `1.2G`, in powers of 1024, as `ls -h` prints it.
 pub(crate) fn human_size(bytes: u64) -> String {
     let mut value = bytes as f64;
-    for unit in ["", "K", "M", "G", "T"] {
+    for unit in ["", "K", "M", "G", "T", "P"] {
         if value < 1024.0 {
             return if unit.is_empty() {
                 bytes.to_string()
@@ -59,7 +59,7 @@ pub(crate) fn human_size(bytes: u64) -> String {
         }
         value /= 1024.0;
     }
-    format!("{value:.1}P")
+    format!("{value:.1}E")
 }
 
 /// A number of bytes for sentences, such as `1.2 MiB`.

@@ -44,7 +44,8 @@ pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     let reports = reports(options)?;
-    reporting::try_outputs(&reports, options.results.save.as_deref())?;
+    let list = options.list.as_deref();
+    reporting::try_outputs(&reports, options.results.save.as_deref(), list.as_slice())?;
     let session = ClientContext::open(&options.common)?;
     let (title, targets) = match &options.list {
         Some(file) => listed(&session, options, file).await?,
@@ -118,7 +119,7 @@ async fn listed(
 ) -> Result<(String, Vec<Target>), Failure> {
     let file = endpoints::read(path)?;
     let mut targets = Vec::new();
-    for endpoint in endpoints::endpoints(session, &file).await? {
+    for endpoint in endpoints::endpoints(session, &file, path).await? {
         let seen = endpoint.seen(now_ms());
         let places = match seen.downtime {
             Some(_) => Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use config::read_text;
 use history::Run;
@@ -39,6 +39,46 @@ pub(super) fn write(view: &View<'_>, options: &ReportOptions) -> Vec<Failure> {
 pub(super) fn save(run: &Run, file: &Path) -> Result<(), Failure> {
     let json = serde_json::to_string(run).map_err(|cause| not_delivered(format!("{}: {cause}", file.display())))?;
     replace(file, &json, OWNER_ONLY)
+}
+
+/// Refuses two outputs with one name, of which the second would replace the first, and outputs that
+/// would replace a file which the command reads.
+///
+/// # Errors
+/// The options.
+pub(super) fn refuse_same(options: &ReportOptions, save: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
+    let outputs = [
+        ("--save", save),
+        ("--html", options.html.as_deref()),
+        ("--junit", options.junit.as_deref()),
+        ("--prometheus", options.prometheus.as_deref()),
+        ("--history", options.history.as_deref()),
+    ];
+    let mut known: Vec<(&str, PathBuf)> = Vec::new();
+    let inputs = inputs.iter().copied().chain(options.earlier.as_deref());
+    let read: Vec<PathBuf> = inputs.filter_map(whole).collect();
+    for (option, file) in outputs {
+        let Some(place) = file.and_then(whole) else { continue };
+        if read.contains(&place) {
+            let words = format!("{option} would replace {}, which is read", place.display());
+            return Err(Failure::invalid(words));
+        }
+        if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
+            let words = format!("{other} and {option} name the same file: {}", place.display());
+            return Err(Failure::invalid(words));
+        }
+        known.push((option, place));
+    }
+    Ok(())
+}
+
+/// The place of a file, however it is spelled; `None` for devices and pipes, which replace nothing.
+fn whole(file: &Path) -> Option<PathBuf> {
+    if fs::metadata(file).is_ok_and(|metadata| !metadata.is_file()) {
+        return None;
+    }
+    let directory = fs::canonicalize(directory_of(file)).ok()?;
+    Some(directory.join(file.file_name()?))
 }
 
 /// Tries whether the files that the options name can be written. Returns what cannot.

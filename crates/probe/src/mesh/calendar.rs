@@ -15,7 +15,8 @@ use crate::limits::DOWNTIMES_MAX;
 /// # Errors
 /// The line and the property that cannot be read.
 pub(super) fn read(text: &str) -> Result<Vec<Downtime>, String> {
-    let lines = unfolded(text);
+    // Some programs begin a text with the mark of its byte order, which it does not have.
+    let lines = unfolded(text.strip_prefix('\u{feff}').unwrap_or(text));
     if lines.first().is_none_or(|line| !line.is("BEGIN", "VCALENDAR")) {
         return Err("line 1: not a calendar: it does not begin with BEGIN:VCALENDAR".to_owned());
     }
@@ -36,6 +37,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Downtime>, String> {
                     return Err(faulty(format!("{} was not begun", line.value())));
                 }
                 if line.is("END", "VEVENT") {
+                    event.refuse_repeats()?;
                     events.extend(event.take().map_err(faulty)?);
                 }
             }
@@ -125,6 +127,8 @@ struct Event {
     duration: Option<Span>,
     is_whole_days: bool,
     is_canceled: bool,
+    /// The line that has it repeat, in words.
+    repeats: Option<String>,
     summary: String,
 }
 
@@ -142,10 +146,20 @@ impl Event {
             }
             "SUMMARY" => self.summary = unescaped(line.value()),
             "STATUS" => self.is_canceled = line.is("STATUS", "CANCELLED"),
-            "RRULE" | "RDATE" => return Err("events that repeat are not supported; list each of them".to_owned()),
+            "RRULE" | "RDATE" => self.repeats = Some(format!("line {}: {}", line.number, line.name)),
             _ => {}
         }
         Ok(())
+    }
+
+    /// At the end of the event, since it may be canceled below.
+    fn refuse_repeats(&self) -> Result<(), String> {
+        match self.repeats.as_deref().filter(|_| !self.is_canceled) {
+            Some(place) => Err(format!(
+                "{place}: events that repeat are not supported; list each of them"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The downtime, at the end of the event. Without an end, a date lasts that day, and a time no
@@ -260,10 +274,19 @@ mod tests {
 
     #[test]
     fn canceled_events_are_left_out() {
-        assert_eq!(
-            read(&calendar("DTSTART:20261201T080000Z\nSTATUS:CANCELLED")),
-            Ok(Vec::new())
-        );
+        for lines in [
+            "DTSTART:20261201T080000Z\nSTATUS:CANCELLED",
+            "DTSTART:20261201T080000Z\nRRULE:FREQ=DAILY\nSTATUS:CANCELLED",
+            "STATUS:CANCELLED\nRDATE:20261202T080000Z",
+        ] {
+            assert_eq!(read(&calendar(lines)), Ok(Vec::new()), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_is_left_out() {
+        let text = calendar("DTSTART:20261201T080000Z");
+        assert_eq!(read(&format!("\u{feff}{text}")), read(&text));
     }
 
     #[test]

@@ -100,6 +100,8 @@ sections! {
     beside {
         /// The downtimes of each endpoint, in the order of the endpoints.
         announced: Vec<Vec<Downtime>>;
+        /// The line with the URLs of each endpoint, for mistakes that only the client finds.
+        url_lines: Vec<usize>;
     }
 }
 
@@ -120,12 +122,15 @@ impl EndpointFile {
         include_str!("example.toml")
     }
 
-    fn check(&mut self, root: &DeTable<'_>, _line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
+    fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
         let table = |(table, offset)| Table { table, offset };
         let mesh = tables(root, "mesh").first().copied().map(table);
         note(faults, mesh, self.mesh.faults());
         let places: Vec<Table<'_>> = tables(root, "endpoint").into_iter().map(table).collect();
         for (index, (endpoint, table)) in self.endpoints.iter().zip(&places).enumerate() {
+            let urls = table.table.get("urls");
+            self.url_lines
+                .push(line(urls.map_or(table.offset, |urls| urls.span().start)));
             let mut found = endpoint.faults();
             if self.endpoints[..index].iter().any(|other| other.name == endpoint.name) {
                 found.push(("name", format!("an endpoint \"{}\" exists already", endpoint.name)));
@@ -224,15 +229,8 @@ impl EndpointSection {
         if self.urls.is_empty() {
             faults.push(("urls", "give at least one".to_owned()));
         }
-        for text in self.urls.iter().filter(|text| text.contains("://")) {
-            let words = match Location::parse(text) {
-                // The text may hold a secret in the wrong place.
-                Err(error) => error.detail().unwrap_or("an invalid URL").to_owned(),
-                Ok(place) if place.query().is_some() => "no query; a token belongs in token_file".to_owned(),
-                Ok(_) => continue,
-            };
-            faults.push(("urls", words));
-        }
+        let urls = self.urls.iter().filter(|text| text.contains("://"));
+        faults.extend(urls.filter_map(|text| Some(("urls", url_fault(text)?))));
         faults.extend(self.roles.iter().filter_map(|word| {
             let words = Role::from_name(word).err()?;
             Some(("roles", words))
@@ -254,6 +252,31 @@ impl EndpointSection {
     pub fn has_credential(&self) -> bool {
         let files = [&self.token_file, &self.proxy, &self.cert];
         self.anonymous || files.iter().any(|file| file.is_some())
+    }
+}
+
+/// Why a URL is not one of a directory on a server.
+fn url_fault(text: &str) -> Option<String> {
+    match Location::parse(text) {
+        // The text may hold a secret in the wrong place.
+        Err(error) => Some(error.detail().unwrap_or("an invalid URL").to_owned()),
+        Ok(place) if text.contains('#') && !place.is_xrootd() => {
+            Some("no fragment; write # in a name as %23".to_owned())
+        }
+        Ok(place) => directory_fault(&place).map(str::to_owned),
+    }
+}
+
+/// Why a place is not a directory on a server.
+#[must_use]
+pub fn directory_fault(place: &Location) -> Option<&'static str> {
+    let decoded = place.path().replace("%2e", ".").replace("%2E", ".");
+    match () {
+        () if !place.is_remote() => Some("not a directory on a server"),
+        () if place.query().is_some() => Some("no query; a token belongs in token_file"),
+        // Servers do not agree on what it leads to.
+        () if decoded.split('/').any(|name| matches!(name, "." | "..")) => Some("no \".\" or \"..\" in the path"),
+        () => None,
     }
 }
 
@@ -334,6 +357,22 @@ mod tests {
             (
                 "[[endpoint]]\nname = \"B\"\nurls = [\"https://b?authz=secret\"]",
                 ":8: urls: no query",
+            ),
+            (
+                "[[endpoint]]\nname = \"B\"\nurls = [\"https://b/x\", \"http://b/secret#f\"]",
+                ":8: urls: no fragment",
+            ),
+            (
+                "[[endpoint]]\nname = \"B\"\nurls = [\"http://b/secret/../y\"]",
+                ":8: urls: no \".\" or \"..\" in the path",
+            ),
+            (
+                "[[endpoint]]\nname = \"B\"\nurls = [\"root://b//%2e%2E\"]",
+                ":8: urls: no \".\" or \"..\" in the path",
+            ),
+            (
+                "[[endpoint]]\nname = \"B\"\nurls = [\"file:///secret\"]",
+                ":8: urls: not a directory on a server",
             ),
             (
                 "[[downtime]]\nendpoint = \"B\"\nfrom = \"2026-12-01T08:00:00Z\"\nuntil = \"2026-12-01T08:00:00Z\"",

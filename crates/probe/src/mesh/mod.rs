@@ -34,7 +34,7 @@ use transfer::Budget;
 use types::{Error, Location};
 
 pub use endpoint::{Credential, CredentialKind, Endpoint, Place, Protocol, Role};
-pub use file::{EndpointFile, EndpointSection, MeshSection, mode};
+pub use file::{EndpointFile, EndpointSection, MeshSection, directory_fault, mode};
 pub use mark::Mark;
 pub use plan::{Ends, Planned, Seat, Topology, Wanted, plan};
 pub use stress::{Load, StopAt, Stress};

@@ -90,9 +90,9 @@ fn state_words(entry: &Entry<'_>) -> String {
         State::Problematic(problems) => {
             let new = problems.iter().filter(|problem| problem.is_new).count() as u64;
             match (new, problems.len() as u64 - new) {
-                (0, old) => counted(old, "PROBLEM"),
-                (new, 0) => counted(new, "NEW PROBLEM"),
-                (new, old) => format!("{}, {old} known", counted(new, "NEW PROBLEM")),
+                (0, old) => loud(old, "PROBLEM"),
+                (new, 0) => loud(new, "NEW PROBLEM"),
+                (new, old) => format!("{}, {old} known", loud(new, "NEW PROBLEM")),
             }
         }
         State::Down(downtime) => format!(
@@ -103,6 +103,11 @@ fn state_words(entry: &Entry<'_>) -> String {
         State::Untried => "not tried".to_owned(),
         State::Passed => "no problems".to_owned(),
     }
+}
+
+/// A count with its noun in capitals.
+fn loud(count: u64, noun: &str) -> String {
+    counted(count, noun).replace(&format!("{noun}s"), &format!("{noun}S"))
 }
 
 fn item(view: &View<'_>, problem: &Problem<'_>) -> Item {

@@ -90,6 +90,27 @@ fn problems_that_an_earlier_run_lacks_are_new_and_come_first() {
 }
 
 #[test]
+fn several_problems_are_counted() {
+    let mut run = mesh_run(12);
+    let is_bad =
+        |cell: &&mut history::Cell| cell.link.source == mesh_endpoint(4) && cell.link.destination == mesh_endpoint(5);
+    let bad = run.cells.iter_mut().find(is_bad).unwrap();
+    let Outcome::Failed(failure) = &mut bad.outcome else {
+        unreachable!()
+    };
+    failure.code = "peer_failed".to_owned();
+    let mut earlier = run.clone();
+    for cell in &mut earlier.cells {
+        cell.outcome = Outcome::Passed;
+    }
+    let (view, before) = (View::new(&run), View::new(&earlier));
+    let known = of_all(&view, None).text;
+    assert!(known.contains("\nSE-04.example.org: 2 PROBLEMS\n"), "{known}");
+    let new = of_all(&view, Some(&before)).text;
+    assert!(new.contains("\nSE-04.example.org: 2 NEW PROBLEMS\n"), "{new}");
+}
+
+#[test]
 fn a_problem_says_since_when_it_lasts() {
     use history::{LinkRun, LinkSeries};
     let run = mesh_run(12);

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use config::{CONFIGURATION_BYTES_MAX, read_text};
-use probe::mesh::{Credential, CredentialKind, Endpoint, EndpointFile, EndpointSection, Place, Role, mode};
+use config::{CONFIGURATION_BYTES_MAX, Faults, Mistake, read_text};
+use probe::mesh::{
+    Credential, CredentialKind, Endpoint, EndpointFile, EndpointSection, Place, Protocol, Role, directory_fault, mode,
+};
 use remote::Access;
-use types::{Location, Result};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::super::credentials::{identity_in, token_in};
 use super::super::place;
@@ -22,16 +24,20 @@ pub(in crate::client) fn read(path: &Path) -> std::result::Result<EndpointFile, 
     Ok(EndpointFile::parse(&text, path)?)
 }
 
-/// All endpoints of a file. Credentials that cannot be used are noted with their reason.
+/// All endpoints of the file at `path`. Credentials that cannot be used are noted with their
+/// reason.
 ///
 /// # Errors
-/// A place that is no directory on a server, or two places of an endpoint in one protocol.
+/// Every place that is no directory on a server, or in the protocol of another one of its endpoint,
+/// with its line and key; what a named remote needs is not there.
 pub(in crate::client) async fn endpoints(
     session: &ClientContext,
     file: &EndpointFile,
+    path: &Path,
 ) -> std::result::Result<Vec<Endpoint>, Failure> {
-    let mut endpoints = Vec::new();
-    for (section, downtimes) in file.endpoints.iter().zip(&file.announced) {
+    let (mut endpoints, mut mistakes) = (Vec::new(), Vec::new());
+    let lines = file.url_lines.iter();
+    for ((section, downtimes), line) in file.endpoints.iter().zip(&file.announced).zip(lines) {
         let mut endpoint = Endpoint {
             name: section.name.clone(),
             tags: section.tags.clone(),
@@ -47,20 +53,49 @@ pub(in crate::client) async fn endpoints(
             downtimes: downtimes.clone(),
         };
         for text in &section.urls {
-            let invalid =
-                |words: &str| Failure::invalid(format!("{}: {}: {words}", section.name, place::without_query(text)));
-            let place::Place::Remote(location) = session.place(text).await? else {
-                return Err(invalid("not a directory on a server"));
-            };
-            if endpoint.place(probe::mesh::Protocol::of(&location)).is_some() {
-                return Err(invalid("the endpoint has a URL in this protocol already"));
+            match directory(session, &endpoint, text).await {
+                Ok(location) => {
+                    let place = with_credentials(session, section, text, location);
+                    endpoint.places.push(place);
+                }
+                Err(error) if error.code() == ErrorCode::BadUrl => {
+                    let words = error.detail().unwrap_or("an invalid URL");
+                    mistakes.push(Mistake {
+                        file: path.display().to_string(),
+                        line: Some(*line),
+                        key: "endpoint.urls".to_owned(),
+                        says: format!("urls: {}: {words}", place::without_query(text)),
+                        change: None,
+                        about: None,
+                    });
+                }
+                Err(error) => return Err(error.into()),
             }
-            let place = with_credentials(session, section, text, location);
-            endpoint.places.push(place);
         }
         endpoints.push(endpoint);
     }
-    Ok(endpoints)
+    match mistakes.is_empty() {
+        true => Ok(endpoints),
+        false => Err(Faults(mistakes).into()),
+    }
+}
+
+/// A directory of an endpoint.
+///
+/// # Errors
+/// `bad_url` with a detail for a mistake in the text.
+async fn directory(session: &ClientContext, endpoint: &Endpoint, text: &str) -> Result<Location> {
+    let invalid = |words: &str| Err(Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_detail(words));
+    let place::Place::Remote(location) = session.place(text).await? else {
+        return invalid("not a directory on a server");
+    };
+    if let Some(words) = directory_fault(&location) {
+        return invalid(words);
+    }
+    match endpoint.place(Protocol::of(&location)) {
+        Some(_) => invalid("the endpoint has a URL in this protocol already"),
+        None => Ok(location),
+    }
 }
 
 fn with_credentials(session: &ClientContext, section: &EndpointSection, text: &str, location: Location) -> Place {

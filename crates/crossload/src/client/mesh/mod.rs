@@ -47,7 +47,8 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
             show::plan(&prepared.plan, options.common.json);
             return Ok(0);
         }
-        reporting::try_outputs(&options.results.reports, options.results.save.as_deref())?;
+        let results = &options.results;
+        reporting::try_outputs(&results.reports, results.save.as_deref(), &[file])?;
         let own = OwnMesh::take(file)?;
         let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
@@ -135,7 +136,7 @@ impl Prepared {
     async fn new(path: &Path, select: &Selection<'_>, common: &Common) -> Result<Self, Failure> {
         let file = endpoints::read(path)?;
         let session = ClientContext::open(common)?;
-        let endpoints = endpoints::endpoints(&session, &file).await?;
+        let endpoints = endpoints::endpoints(&session, &file, path).await?;
         let protocols = file.mesh.protocols.iter();
         let modes = file.mesh.modes.iter();
         let wanted = Wanted {

@@ -31,7 +31,8 @@ pub(crate) fn run(options: &StressOptions) -> Result<u8, Failure> {
             forecast(options, &prepared);
             return Ok(0);
         }
-        reporting::try_outputs(&options.results.reports, options.results.save.as_deref())?;
+        let results = &options.results;
+        reporting::try_outputs(&results.reports, results.save.as_deref(), &[&options.file])?;
         let own = OwnMesh::take(&options.file)?;
         let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
@@ -55,9 +56,9 @@ fn load(options: &StressOptions) -> Load {
 fn forecast(options: &StressOptions, prepared: &Prepared) {
     let links = prepared.plan.iter().filter(|planned| planned.fate.is_ok()).count() as u64;
     let each = load(options).copies_of_link();
-    let copies = links * each;
-    let bytes = copies.saturating_mul(options.size);
-    let moved = options.max_bytes.map_or(bytes, |most| bytes.min(most));
+    let copies = links.saturating_mul(each);
+    let counted = copies.checked_mul(options.size);
+    let moved = counted.into_iter().chain(options.max_bytes).min();
     let seconds = load(options).duration().as_secs();
     let untried = show::untried(&prepared.plan);
     if options.common.json {
@@ -66,7 +67,7 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
             "links": links,
             "copies_per_link": each,
             "copies": copies,
-            "bytes": moved,
+            "bytes": moved.unwrap_or(u64::MAX),
             "seconds": seconds,
             "not_tried": untried.iter().map(reason).collect::<Vec<_>>(),
         });
@@ -80,7 +81,7 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
     let size = |bytes: u64| super::super::show::shown_size(Some(bytes), true);
     output::line(&format!(
         "{} in {seconds} s, files of {}",
-        size(moved),
+        moved.map_or_else(|| format!("more than {}", size(u64::MAX)), size),
         size(options.size)
     ));
     show::reasons(&untried);
