@@ -250,6 +250,16 @@ fn a_mesh_as_a_service_runs_again_and_never_over_itself() {
         };
         runs.len() >= 3
     });
+    // The file is read anew for each run, and a mistake in it costs the runs until it is mended.
+    let right = fs::read_to_string(&file).expect("the file");
+    fs::write(&file, "[mesh]\n").expect("a mistake");
+    until("the mistake is named", PATIENCE, || {
+        mesh.stderr().contains("invalid configuration")
+    });
+    fs::write(&file, right.replace("title = \"every\"", "title = \"again\"")).expect("mended");
+    until("it runs again", PATIENCE, || {
+        json_lines(&run(&list)).iter().any(|run| run["title"] == "again")
+    });
     let status = mesh.interrupt().expect("it ends");
     assert!(
         [Some(0), Some(4)].contains(&status.code()),
