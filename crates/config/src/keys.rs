@@ -285,8 +285,8 @@ section! {
     /// Limits that keep the server alive under load.
     "limits" false Limits {
         /// Most connections at the same time. The one that has been idle longest is closed for a
-        /// further one, which is refused if none is idle. At most a quarter of the process's limit
-        /// on open files (`ulimit -n`, `LimitNOFILE=`).
+        /// further one, which is refused if none is idle; for a client with its share, its own. At
+        /// most a quarter of the process's limit on open files (`ulimit -n`, `LimitNOFILE=`).
         connections: u32 = Some(limits::CONNECTIONS_MAX as u32) => LIVE;
         /// Most third-party copies at the same time; further ones are refused as overloaded. The
         /// limit on open files can reduce it.

@@ -8,9 +8,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use endpoint::{FairShare, Refusals, RequestLog, ShareLimits};
+use endpoint::{Refusals, RequestLog};
 use http_server::Server;
-use http_server::control::ControlDoor;
+use http_server::control::{ControlDoor, shares};
 use serde_json::json;
 
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, TRACE_ID_BYTES};
@@ -95,14 +95,8 @@ impl std::fmt::Debug for Admin {
 /// record of each request.
 #[must_use]
 pub fn door(address: IpAddr, admin: Arc<Admin>, server_name: String, log: Arc<dyn RequestLog>) -> ControlDoor {
-    let shares = ShareLimits {
-        connections: ADMIN_CONNECTIONS_MAX,
-        // Monitoring may come from one address.
-        client_percent: 100,
-        ..ShareLimits::default()
-    };
     let server = Server {
-        fair_share: FairShare::new(&shares, None),
+        fair_share: shares(ADMIN_CONNECTIONS_MAX),
         ..Server::new(server_name, log)
     };
     ControlDoor::at(address, server, pages(admin), ADMIN_BODY_BYTES_MAX)

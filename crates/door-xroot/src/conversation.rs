@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{XROOT_BURST_REQUESTS_MAX, XROOT_QUEUED_TIME_MAX};
 use credentials::Credential;
-use endpoint::IdleConnection;
+use endpoint::{ClientId, IdleConnection};
 use net::{Frames, Role, Stream};
 use tokio::net::TcpStream;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -40,7 +40,7 @@ pub(crate) async fn converse(door: &Arc<Shared>, tcp: TcpStream, peer: SocketAdd
         certificate_holder: Arc::new(Credential::Anonymous),
         session: None,
         late: LateAnswers::default(),
-        idle: door.settings.site.fair_share.open_connection(),
+        idle: door.settings.site.fair_share.open_connection(&ClientId::at(peer.ip())),
         state: ConnectionState::new(false),
     });
     loop {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ struct Open {
 }
 
 struct State {
+    /// The client's address, or its network.
+    address: IpAddr,
     /// When it became idle, in microseconds since the server began; [`BUSY`] when it is not.
     idle_since_us: AtomicU64,
     leave: Notify,
@@ -44,9 +47,10 @@ impl Default for IdleConnections {
 }
 
 impl IdleConnections {
-    /// Adds a connection. It counts as busy until it waits for input.
-    pub(crate) fn add(&self) -> IdleConnection {
+    /// Adds a connection of a client. It counts as busy until it waits for input.
+    pub(crate) fn add(&self, address: IpAddr) -> IdleConnection {
         let state = Arc::new(State {
+            address,
             idle_since_us: AtomicU64::new(BUSY),
             leave: Notify::new(),
         });
@@ -62,12 +66,13 @@ impl IdleConnections {
         }
     }
 
-    /// Asks the connection that has been idle longest to end; false when none is idle. None is
-    /// asked twice.
-    pub(crate) fn dismiss_longest(&self) -> bool {
+    /// Asks the connection that has been idle longest to end, among all or those of one client;
+    /// false when none is idle. None is asked twice.
+    pub(crate) fn dismiss_longest(&self, among: Option<IpAddr>) -> bool {
         let mut open = self.lock();
         let since = |state: &State| state.idle_since_us.load(Ordering::Relaxed);
         let all = open.connections.iter();
+        let all = all.filter(|(_, state)| among.is_none_or(|address| state.address == address));
         let longest = all.map(|(number, state)| (since(state), *number)).min();
         let dismissed = longest
             .filter(|(since, _)| *since != BUSY)
@@ -150,8 +155,9 @@ mod tests {
     #[tokio::test]
     async fn input_that_comes_before_the_end_is_taken_first() {
         let all = IdleConnections::default();
-        let one = all.add();
-        assert!(!all.dismiss_longest(), "it is busy");
+        let [here, elsewhere] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let one = all.add(here);
+        assert!(!all.dismiss_longest(None), "it is busy");
         let (give, input) = oneshot::channel();
         let mut wait = Box::pin(one.wait(input));
         tokio::select! {
@@ -159,8 +165,9 @@ mod tests {
             _ = &mut wait => panic!("nothing has come"),
             () = std::future::ready(()) => {}
         }
-        assert!(all.dismiss_longest());
-        assert!(!all.dismiss_longest(), "none is asked twice");
+        assert!(!all.dismiss_longest(Some(elsewhere)), "it is of another client");
+        assert!(all.dismiss_longest(Some(here)));
+        assert!(!all.dismiss_longest(None), "none is asked twice");
         give.send(5).unwrap();
         assert_eq!(wait.await, Some(Ok(5)));
         assert_eq!(one.wait(pending::<()>()).await, None);

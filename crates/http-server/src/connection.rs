@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use endpoint::IdleConnection;
+use credentials::Credential;
+use endpoint::{ClientId, IdleConnection};
 use net::Stream;
 use net::http::Connection;
 use net::listen::{self, Opening};
 use tokio::net::TcpStream;
-use types::Result;
+use types::{ErrorCode, Result};
 
 use crate::admission::Admission;
 use crate::exchange::{Exchange, Fate, Sender};
@@ -51,7 +52,7 @@ async fn converse<S: Service>(service: &S, mut stream: Stream, peer: SocketAddr)
     drop(shown);
     let mut memory = S::Memory::default();
     let mut connection = Connection::new(stream);
-    let idle = server.fair_share.open_connection();
+    let idle = server.fair_share.open_connection(&ClientId::at(peer.ip()));
     while is_next_wanted(server, &mut connection, &idle).await {
         // Boxed, so that a connection without a request stays small.
         match Box::pin(one(service, &mut connection, peer, &mut admission, &mut memory)).await {
@@ -113,6 +114,15 @@ async fn one<S: Service>(
         credential,
         certificate_holder: admission.certificate_holder().clone(),
     };
+    let has_too_many = is_over_share(&sender.credential);
     let (mut exchange, head) = Exchange::begin(server, connection, sender, began, head, S::NAMES_FILES);
+    // Otherwise the client would have what it is refused.
+    exchange.may_keep &= !has_too_many;
     service.answer(&mut exchange, head, memory).await
+}
+
+/// Whether a client has more connections than its share, by its identity.
+fn is_over_share(credential: &Result<Arc<Credential>>) -> bool {
+    let refusal = credential.as_ref().err();
+    refusal.is_some_and(|error| error.code() == ErrorCode::ShareUsedUp)
 }

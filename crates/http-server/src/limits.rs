@@ -13,3 +13,7 @@ pub const REFUSAL_BODY_BYTES_MAX: usize = 64 * 1024;
 pub const RETRY_AFTER_S: u64 = 10;
 /// Refused connections of a control door that get the reason at the same time.
 pub const REFUSED_CONNECTIONS_MAX: usize = 16;
+/// Percentage of a control door's connections that one client may have while it is alone. Operators
+/// may come by one proxy, and monitoring from one address; half is enough for them, and leaves room
+/// for others.
+pub const CONTROL_CLIENT_PERCENT: u32 = 50;

@@ -12,7 +12,7 @@ use credentials::{Credential, Macaroon, MacaroonKey};
 use endpoint::limits::BODY_PIECE_BYTES;
 use endpoint::{FairShare, RequestLog, RequestRecord, ShareKind, ShareLimits};
 use http_server::Server;
-use http_server::control::{Client, ControlDoor, Refusal};
+use http_server::control::{Client, ControlDoor, Refusal, shares};
 use http_wire::{HeadLimits, Method};
 use identity::{Authenticator, CertificateFiles, Certificates, ClearText, Sources};
 use net::http::Connection;
@@ -20,10 +20,10 @@ use net::listen::Acceptor;
 use net::tls::{ClientCertificates, ClientIdentity, ClientTls, ServerTls, Trust};
 use net::{Role, Stream, Waits};
 use testkit::{Authority, Scratch};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::{Notify, mpsc, oneshot};
 use types::limits::CLIENT_SHARE_MIN;
-use types::{Error, ErrorCode, Side};
+use types::{Error, ErrorCode, Phase, Side};
 
 /// No wait in these tests may take longer: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -107,7 +107,14 @@ impl Door {
     }
 
     async fn connect(&self) -> Caller {
-        let tcp = TcpStream::connect(self.address).await.unwrap();
+        self.connect_from([127, 0, 0, 1]).await
+    }
+
+    /// A client at another address of this machine.
+    async fn connect_from(&self, address: [u8; 4]) -> Caller {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((address, 0).into()).unwrap();
+        let tcp = socket.connect(self.address).await.unwrap();
         Caller::new(Stream::clear(tcp, Role::Peer(Side::Source), Waits::default()))
     }
 
@@ -688,6 +695,100 @@ async fn a_client_is_refused_when_all_connections_are_busy() {
     assert_eq!(door.log.connections(), ["refused: overloaded"]);
     one.send("abc").await;
     assert_eq!(one.answer(&Method::Post).await.text, "abc");
+}
+
+const ELSEWHERE: [u8; 4] = [127, 0, 0, 2];
+
+/// A request whose body the server awaits.
+async fn keep_busy(caller: &mut Caller) {
+    let waiting = "POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    caller.send(waiting).await;
+    assert_eq!(caller.head().await.status, 100);
+}
+
+#[tokio::test]
+async fn one_client_cannot_take_all_connections() {
+    let door = Door::open(pages(), |server| server.fair_share = shares(2 * CLIENT_SHARE_MIN));
+    let mut busy = Vec::new();
+    for _ in 0..CLIENT_SHARE_MIN {
+        let mut caller = door.connect().await;
+        keep_busy(&mut caller).await;
+        busy.push(caller);
+    }
+    let mut refused = door.connect().await;
+    let answer = refused.ask("GET /typed/1\n", "").await;
+    assert!(
+        answer.status == 429 && answer.text.contains("[share_used_up]"),
+        "{answer:?}"
+    );
+    assert!(refused.is_closed().await);
+    let mut other = door.connect_from(ELSEWHERE).await;
+    assert_eq!(other.ask("GET /typed/1\n", "").await.status, 200);
+    busy[0].send("abc").await;
+    assert_eq!(busy[0].answer(&Method::Post).await.text, "abc");
+}
+
+#[tokio::test]
+async fn a_client_with_its_share_loses_the_connection_that_it_left_idle_longest() {
+    let door = Door::open(pages(), |server| server.fair_share = shares(2 * CLIENT_SHARE_MIN));
+    let mut other = door.connect_from(ELSEWHERE).await;
+    assert_eq!(other.ask("GET /typed/1\n", "").await.status, 200);
+    let mut own = Vec::new();
+    for _ in 0..=CLIENT_SHARE_MIN {
+        let mut caller = door.connect().await;
+        assert_eq!(caller.ask("GET /typed/1\n", "").await.status, 200);
+        own.push(caller);
+    }
+    assert!(own[0].is_closed().await);
+    assert_eq!(own[1].ask("GET /typed/2\n", "").await.status, 200);
+    assert_eq!(
+        other.ask("GET /typed/2\n", "").await.status,
+        200,
+        "it has its own share"
+    );
+}
+
+#[tokio::test]
+async fn an_identity_over_its_share_loses_the_connection() {
+    let door = Door::open(pages(), |server| {
+        server.fair_share = shares(2 * CLIENT_SHARE_MIN);
+        server.authenticator = Authenticator::new(Sources {
+            macaroon_keys: vec![MacaroonKey::new(SECRET)],
+            clear_text: ClearText::Always,
+            ..Sources::default()
+        });
+    });
+    let request = format!("GET /who\nAuthorization: Bearer {}\n", macaroon());
+    let mut all = Vec::new();
+    for number in 0..=CLIENT_SHARE_MIN {
+        let address = [[127, 0, 0, 1], ELSEWHERE][number % 2];
+        let mut caller = door.connect_from(address).await;
+        let status = caller.ask(&request, "").await.status;
+        assert_eq!(status, if number < CLIENT_SHARE_MIN { 200 } else { 429 }, "{number}");
+        all.push(caller);
+    }
+    assert!(all[CLIENT_SHARE_MIN].is_closed().await);
+    assert_eq!(all[0].ask(&request, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_request_that_is_refused_for_lack_of_room_gives_its_connection_back() {
+    let full = async || {
+        Err::<(), _>(Refusal::from(Error::new(
+            ErrorCode::Overloaded,
+            Side::Active,
+            Phase::Open,
+        )))
+    };
+    let door = Door::open(pages().route("/full", get(full)), |_| {});
+    let mut caller = door.connect().await;
+    assert_eq!(caller.ask("GET /nowhere\n", "").await.status, 404);
+    let answer = caller.ask("GET /full\n", "").await;
+    assert!(
+        answer.status == 503 && answer.headers.contains("Connection: close"),
+        "{answer:?}"
+    );
+    assert!(caller.is_closed().await);
 }
 
 #[tokio::test]

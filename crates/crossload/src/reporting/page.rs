@@ -9,10 +9,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use endpoint::{FairShare, RequestLog, RequestRecord, ShareLimits};
+use endpoint::{RequestLog, RequestRecord};
 use history::Run;
 use http_server::Server;
-use http_server::control::ControlDoor;
+use http_server::control::{ControlDoor, shares};
 use net::listen::Acceptor;
 use reports::{html, json, prometheus};
 
@@ -87,14 +87,8 @@ impl Page {
             file,
             history: options.history.clone(),
         });
-        let shares = ShareLimits {
-            connections: REPORT_CONNECTIONS_MAX,
-            // A browser or a collector has several.
-            client_percent: 100,
-            ..ShareLimits::default()
-        };
         let server = Server {
-            fair_share: FairShare::new(&shares, None),
+            fair_share: shares(REPORT_CONNECTIONS_MAX),
             ..Server::new(concat!("crossload/", env!("CARGO_PKG_VERSION")), Arc::new(Silent))
         };
         let pages = pages(Arc::clone(&shared));

@@ -147,7 +147,7 @@ impl Inner {
 
     async fn serve(&self, tcp: std::net::TcpStream, peer: SocketAddr) -> Result<()> {
         let tcp = TcpStream::from_std(tcp).map_err(|cause| Role::Client.broken(Phase::Connect, &cause))?;
-        let idle = self.fair_share.open_connection();
+        let idle = self.fair_share.open_connection(&ClientId::at(peer.ip()));
         let opening = tokio::select! {
             () = self.gate.draining() => None,
             opening = idle.wait(opening(&tcp, self.idle)) => opening,

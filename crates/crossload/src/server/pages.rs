@@ -10,8 +10,9 @@ use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
 use door_web::{Check, EndpointFacts, EndpointPages, Key, Section, Setting, Share, Words};
-use endpoint::{FairShare, ShareKind, ShareLimits, clock};
+use endpoint::{FairShare, ShareKind, clock};
 use http_server::Server;
+use http_server::control::shares;
 use net::listen::Acceptor;
 use policy::Rule;
 use tokio::sync::Mutex;
@@ -116,14 +117,8 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
 /// The listener cannot be used.
 pub(crate) fn serve(listener: TcpListener, server: Server, pages: door_web::Pages) -> Result<(), Failure> {
     let listener = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
-    let shares = ShareLimits {
-        connections: door_web::limits::WEB_CONNECTIONS_MAX,
-        // Operators may come by one proxy.
-        client_percent: 100,
-        ..ShareLimits::default()
-    };
     let server = Server {
-        fair_share: FairShare::new(&shares, None),
+        fair_share: shares(door_web::limits::WEB_CONNECTIONS_MAX),
         ..server
     };
     let door = door_web::door(server, pages);

@@ -15,9 +15,9 @@ use super::ControlDoor;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 impl ControlDoor {
-    /// Accepts connections until the door closes. When there are too many, the one that has been
-    /// idle longest is closed; if none is idle, the new one is refused, with the reason where it
-    /// speaks in clear text.
+    /// Accepts connections until the door closes. When there are too many, or a client has its
+    /// share, the one that has been idle longest is closed, or that of this client; if none is
+    /// idle, the new one is refused, with the reason where it speaks in clear text.
     pub async fn accept(&self, listener: Acceptor) {
         let gate = &self.0.server.gate;
         loop {
@@ -58,7 +58,8 @@ impl ControlDoor {
     /// Its error belongs to no request.
     async fn serve(&self, tcp: TcpStream, peer: SocketAddr) -> Result<()> {
         let server = &self.0.server;
-        let (connection, idle) = (server.gate.enter(), server.fair_share.open_connection());
+        let connection = server.gate.enter();
+        let idle = server.fair_share.open_connection(&ClientId::at(peer.ip()));
         let timeout = server.limits.current_idle(&server.fair_share);
         let opening = tokio::select! {
             () = server.gate.draining() => None,

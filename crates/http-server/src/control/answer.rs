@@ -83,7 +83,13 @@ pub(super) async fn send(exchange: &mut Exchange<'_>, response: Response) -> Res
     }
 }
 
+/// What is refused for lack of room gives its connection back.
+pub(super) fn give_back(exchange: &mut Exchange<'_>, error: &Error) {
+    exchange.may_keep &= !matches!(error.code(), ErrorCode::Overloaded | ErrorCode::ShareUsedUp);
+}
+
 async fn refuse(exchange: &mut Exchange<'_>, error: Error, headers: &HeaderMap, body: Body) -> Result<()> {
+    give_back(exchange, &error);
     if !exchange.fail(&error) {
         return Err(error);
     }

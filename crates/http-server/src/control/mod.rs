@@ -11,8 +11,9 @@
 //!
 //! 1. Build a router and hand it to [`ControlDoor::new`] with a [`Server`]: certificate (none:
 //!    clear text only), authenticator, shares, limits, gate and log.
-//! 2. Take in connections: [`ControlDoor::accept`] has a port of its own; a door behind a shared
-//!    port calls [`ControlDoor::serve_connection`].
+//! 2. Take in connections: [`ControlDoor::accept`] has a port of its own, where [`shares`] keeps
+//!    one client from taking all of them; a door behind a shared port calls
+//!    [`ControlDoor::serve_connection`].
 //! 3. Ask who sends a request by the extractor [`Client`]. A handler that needs a credential calls
 //!    [`Client::identified`]: the token of the request, or the certificate of the connection. One
 //!    that was refused is an error there, and so is an anonymous client. A page for everyone calls
@@ -47,6 +48,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::response::Response;
+use endpoint::{FairShare, ShareLimits};
 use http_wire::RequestHead;
 use net::listen::Opening;
 use tokio::net::TcpStream;
@@ -56,13 +58,24 @@ use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::connection::serve_connection;
 use crate::exchange::{Exchange, Fate};
-use crate::limits::REFUSED_CONNECTIONS_MAX;
+use crate::limits::{CONTROL_CLIENT_PERCENT, REFUSED_CONNECTIONS_MAX};
 use crate::server::Server;
 use crate::service::Service;
 
 pub use answer::Refusal;
 pub use local::demand_local;
 pub use request::Client;
+
+/// The shares of a control door with a port of its own, which has at most so many connections.
+#[must_use]
+pub fn shares(connections: usize) -> FairShare {
+    let limits = ShareLimits {
+        connections,
+        client_percent: CONTROL_CLIENT_PERCENT,
+        ..ShareLimits::default()
+    };
+    FairShare::new(&limits, None)
+}
 
 /// A door with a router behind it. Clones are the same door.
 #[derive(Clone)]
@@ -158,6 +171,9 @@ impl Service for Control {
             Ok(head) => self.respond(exchange, &head).await,
             Err(error) => Err(error),
         };
+        if let Err(error) = &answered {
+            answer::give_back(exchange, error);
+        }
         exchange.end(answered).await
     }
 }
