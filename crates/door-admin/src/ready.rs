@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use endpoint::Store;
 use storage::UploadOptions;
-use types::LogicalPath;
+use types::{LogicalPath, binary_size};
 
 /// A check that takes longer has failed: a disk that hangs is not ready.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,10 +76,8 @@ async fn look_at(export: &Export) -> Result<String, String> {
     if space.free_bytes == 0 {
         return Err("It has no space left.".to_owned());
     }
-    Ok(format!(
-        "It can be read and written; {} bytes are free.",
-        space.free_bytes
-    ))
+    let free = binary_size(space.free_bytes);
+    Ok(format!("It can be read and written; {free} are free."))
 }
 
 /// Looks at the certificate: `None` means that there is none, which is as configured.

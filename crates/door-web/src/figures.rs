@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use time::OffsetDateTime;
 use time::macros::format_description;
+use types::binary_size;
 
 const DAY_S: i64 = 24 * 3600;
-const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// A date such as 2026-01-31.
 pub(crate) fn date(unix_s: i64) -> String {
@@ -49,24 +49,9 @@ pub(crate) fn days_left(days: i64) -> String {
     }
 }
 
-/// Bytes such as `1.5 GiB`.
-pub(crate) fn size(bytes: u64) -> String {
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let (mut value, mut unit) = (bytes as f64 / 1024.0, UNITS[0]);
-    for larger in &UNITS[1..] {
-        if value < 1023.95 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, larger);
-    }
-    format!("{value:.1} {unit}")
-}
-
 /// A rate such as `12.3 MiB/s`.
 pub(crate) fn rate(bytes_per_s: u64) -> String {
-    format!("{}/s", size(bytes_per_s))
+    format!("{}/s", binary_size(bytes_per_s))
 }
 
 /// A time in two units, which changes seldom: `42 s`, `5 min`, `2 h 5 min`, `3 d 1 h`.
@@ -109,20 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_two_digits_behind_which_nothing_is_lost() {
-        let sizes = [0, 1023, 1024, 1_048_575, 1 << 20, 1536 << 20, u64::MAX].map(size);
-        assert_eq!(
-            sizes,
-            [
-                "0 B",
-                "1023 B",
-                "1.0 KiB",
-                "1.0 MiB",
-                "1.0 MiB",
-                "1.5 GiB",
-                "16384.0 PiB"
-            ]
-        );
+    fn a_rate_has_the_unit_of_its_size() {
         assert_eq!(rate(2048), "2.0 KiB/s");
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use askama::Template;
 use serde::Serialize;
 
-use crate::figures::{age, moment_ms, passed, rate, size};
+use types::binary_size;
+
+use crate::figures::{age, moment_ms, passed, rate};
 use crate::queue_facts::{Attempt, File, FileStory, Job, Listed, Why};
 use crate::queue_page::files;
 use crate::queue_words::{Shown, of_file, of_job};
@@ -77,11 +79,11 @@ impl<'a> FileRow<'a> {
 /// How much of a file is copied.
 fn moved(file: &File) -> String {
     match (file.moved_bytes, file.size_bytes) {
-        (moved, Some(total)) if moved == total => size(total),
-        (0, Some(total)) => format!("0 of {}", size(total)),
-        (moved, Some(total)) => format!("{} of {}", size(moved), size(total)),
+        (moved, Some(total)) if moved == total => binary_size(total),
+        (0, Some(total)) => format!("0 of {}", binary_size(total)),
+        (moved, Some(total)) => format!("{} of {}", binary_size(moved), binary_size(total)),
         (0, None) => String::new(),
-        (moved, None) => size(moved),
+        (moved, None) => binary_size(moved),
     }
 }
 

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use askama::Template;
 use serde::Serialize;
+use types::binary_size;
 
 use crate::copies::{CopyFacts, CopyNow};
-use crate::figures::{age, rate, size};
+use crate::figures::{age, rate};
 use crate::view::{Selection, Totals};
 
 /// What changes in a row.
@@ -39,11 +40,11 @@ struct RowTemplate<'a> {
 impl Row {
     fn of(copy: &CopyNow) -> Self {
         let total = copy.total_bytes.filter(|total| *total > 0);
-        let of_total = copy.total_bytes.map(|total| format!(" of {}", size(total)));
+        let of_total = copy.total_bytes.map(|total| format!(" of {}", binary_size(total)));
         Self {
             facts: copy.facts.clone(),
             cells: Cells {
-                bytes: format!("{}{}", size(copy.bytes), of_total.unwrap_or_default()),
+                bytes: format!("{}{}", binary_size(copy.bytes), of_total.unwrap_or_default()),
                 percent: total.map(|total| (u128::from(copy.bytes) * 100 / u128::from(total)).min(100) as u64),
                 rate: rate(copy.bytes_per_s),
                 age: age(copy.age),

@@ -13,6 +13,7 @@ mod path;
 mod range;
 mod secret;
 mod signed_url;
+mod size;
 mod unlisted;
 mod uuid;
 
@@ -24,5 +25,6 @@ pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
 pub use secret::{Secret, is_same};
 pub use signed_url::{Signer, UrlSignature};
+pub use size::binary_size;
 pub use unlisted::{LeftOut, Unlisted};
 pub use uuid::uuid_text;

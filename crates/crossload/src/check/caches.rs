@@ -4,10 +4,10 @@ use std::path::Path;
 
 use config::{Configuration, ExportCache};
 use rustix::fs::{Access, access};
+use types::binary_size;
 
 use super::finding::{Finding, Position};
 use super::lines::Lines;
-use super::storage::size;
 
 /// Free bytes in the file system of a directory, and its size in bytes.
 type FreeSpace = fn(&Path) -> Option<(u64, u64)>;
@@ -34,7 +34,7 @@ fn one(cache: &ExportCache<'_>, at: impl Fn(&str) -> Position, free_space: FreeS
     }
     match free_space(there) {
         Some((_, all)) if all > 0 && cache.size_bytes > all => {
-            let (wanted, all) = (size(cache.size_bytes), size(all));
+            let (wanted, all) = (binary_size(cache.size_bytes), binary_size(all));
             let says = format!("the cache {shown} may take {wanted}, and its file system has {all}");
             let finding = Finding::warning("cache_too_large", says).at(at("cache_size_bytes"));
             finding.change("set cache_size_bytes below the size of the file system, or use a larger one")

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, XattrFlags};
 use rustix::io::Errno;
+use types::binary_size;
 
 use super::finding::{Finding, Position};
 
@@ -158,25 +159,25 @@ impl Subject<'_> {
         if self.writable && free <= self.reserve_bytes {
             let says = format!(
                 "{shown} has {} free, no more than the reserve: all uploads are refused",
-                size(free)
+                binary_size(free)
             );
             let finding = Finding::error("space_exhausted", says).at(self.reserve_position.clone());
             findings.push(finding.change("free space, or lower reserve_bytes"));
         } else if self.writable && all > 0 && free < all / 100 * FREE_PERCENT_MIN {
-            let says = format!("{shown} has only {} of {} free", size(free), size(all));
+            let says = format!("{shown} has only {} of {} free", binary_size(free), binary_size(all));
             let finding = Finding::warning("space_low", says).at(self.directory_position.clone());
             findings.push(finding.change("free space, or move the export to a larger file system"));
         } else {
             findings.push(Finding::ok(
                 "space",
-                format!("{shown} has {} of {} free", size(free), size(all)),
+                format!("{shown} has {} of {} free", binary_size(free), binary_size(all)),
             ));
         }
         if all > 0 && self.quota_bytes > all {
             let says = format!(
                 "the quota of {} is larger than the file system with {}",
-                size(self.quota_bytes),
-                size(all)
+                binary_size(self.quota_bytes),
+                binary_size(all)
             );
             let finding = Finding::warning("quota_too_large", says).at(self.quota_position.clone());
             findings.push(finding.change("set quota_bytes below the size of the file system, or to 0"));
@@ -267,23 +268,5 @@ impl ProbeDirectory {
 impl Drop for ProbeDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Formats a size.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes as f64;
-    let mut unit = "bytes";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    match unit {
-        "bytes" => format!("{bytes} bytes"),
-        unit => format!("{value:.1} {unit}"),
     }
 }

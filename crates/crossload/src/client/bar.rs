@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use transfer::Progress;
+use types::binary_size;
 
-use super::show::{binary_rate, binary_size, rough_time};
+use super::show::{binary_rate, rough_time};
 use super::totals::Snapshot;
 
 /// How long a file is copied before its rate is shown.

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use transfer::Progress;
 use transfer::limits::LEARNED_SERVERS_MAX;
 use transfer::route::{Attempted, Plan, Way};
-use types::{Error, Location};
+use types::{Error, Location, binary_size};
 
 use super::bar::Bar;
 use super::copy::{NotCompared, Reason};
 use super::place::Place;
-use super::show::{binary_rate, binary_size, counted};
+use super::show::{binary_rate, counted};
 use super::totals::{Count, Snapshot, Totals};
 use crate::command_line::Common;
 use crate::failure::{Failure, Reader, describe};

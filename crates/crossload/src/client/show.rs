@@ -13,6 +13,7 @@ use crate::command_line::StatOptions;
 use crate::failure::Failure;
 use crate::output;
 use storage::local::Unfit;
+use types::binary_size;
 
 /// What `ls -l` prints before a name, with what servers report: kind, size, time.
 pub(crate) fn before_name(info: &Info, human: bool) -> String {
@@ -60,15 +61,6 @@ pub(crate) fn human_size(bytes: u64) -> String {
         value /= 1024.0;
     }
     format!("{value:.1}E")
-}
-
-/// A number of bytes for sentences, such as `1.2 MiB`.
-pub(crate) fn binary_size(bytes: u64) -> String {
-    let short = human_size(bytes);
-    match short.strip_suffix(|unit: char| unit.is_ascii_alphabetic()) {
-        Some(value) => format!("{value} {}iB", &short[value.len()..]),
-        None => format!("{short} B"),
-    }
 }
 
 /// A mean rate for sentences, such as `1.2 MiB/s`.
@@ -162,8 +154,6 @@ mod tests {
         assert_eq!(before_name(&info, false), "-           1536 1970-01-01 00:00:00 ");
         assert_eq!(before_name(&info, true), "-           1.5K 1970-01-01 00:00:00 ");
         assert_eq!(human_size(1023), "1023");
-        let sizes = [0, 1023, 1024, 1_300_000, 5 << 50].map(binary_size);
-        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.2 MiB", "5.0 PiB"]);
         let second = Duration::from_secs(1);
         assert_eq!(binary_rate(3 << 20, 2 * second), "1.5 MiB/s");
         let times = [59, 60, 5400, 200_000].map(|seconds| rough_time(seconds * second));
