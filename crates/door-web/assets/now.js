@@ -25,8 +25,8 @@
     }
     const state = row.querySelector(".state");
     row.classList.toggle("stalled", cells.stalled);
-    state.className = cells.stalled ? "state bad" : "state good";
-    state.textContent = cells.stalled ? "✕ stalled" : "✓ moving";
+    state.className = `state ${cells.class}`.trim();
+    state.textContent = cells.stage;
     const progress = row.querySelector("progress");
     if (cells.percent !== null) progress.value = cells.percent;
   };

@@ -12,6 +12,7 @@ use transfer::Progress;
 use types::Phase;
 
 use crate::limits::{COPIES_LISTED_MAX, STALLED_AFTER};
+use crate::stage::Stage;
 use crate::words::Words;
 
 /// Of a new sample, this part goes into the rate that is shown; the rest is the rate before.
@@ -67,8 +68,9 @@ pub(crate) struct CopyNow {
     pub(crate) total_bytes: Option<u64>,
     pub(crate) bytes_per_s: u64,
     pub(crate) age: Duration,
+    /// Its phase, as in the log.
     pub(crate) phase: &'static str,
-    pub(crate) is_stalled: bool,
+    pub(crate) stage: Stage,
 }
 
 impl CopyFacts {
@@ -98,9 +100,15 @@ impl CopyFacts {
     }
 }
 
+impl CopyNow {
+    /// Whether it should move, and has not for a while.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stage == Stage::Stalled
+    }
+}
+
 impl Running {
     fn now(&self) -> CopyNow {
-        let phase = self.progress.phase();
         let stands_still = self.sample.at.duration_since(self.sample.moved_at) >= STALLED_AFTER;
         CopyNow {
             facts: self.facts.clone(),
@@ -108,9 +116,8 @@ impl Running {
             total_bytes: self.progress.total_bytes(),
             bytes_per_s: self.sample.bytes_per_s as u64,
             age: self.progress.elapsed(),
-            phase: phase.name(),
-            // Before and after the data, a copy waits for others and moves nothing.
-            is_stalled: stands_still && phase == Phase::Transfer,
+            phase: self.progress.phase().name(),
+            stage: Stage::of(&self.progress, stands_still),
         }
     }
 
@@ -131,7 +138,8 @@ impl Running {
                 true => measured,
                 false => last.bytes_per_s + SAMPLE_WEIGHT * (measured - last.bytes_per_s),
             },
-            moved_at: match moved_bytes == last.moved_bytes {
+            // Before and after the data, a copy waits for others and moves nothing.
+            moved_at: match moved_bytes == last.moved_bytes && self.progress.phase() == Phase::Transfer {
                 true => last.moved_at,
                 false => now,
             },
@@ -251,17 +259,17 @@ pub(crate) mod tests {
             (copy.bytes, copy.total_bytes, copy.bytes_per_s),
             (2000, Some(10_000), 1000)
         );
-        assert!(!copy.is_stalled);
+        assert!(!copy.is_stalled());
         copies.sample(begun + Duration::from_secs(3));
         assert_eq!(only(&copies).bytes_per_s, 700);
         copies.sample(begun + Duration::from_secs(2) + STALLED_AFTER);
-        assert!(only(&copies).is_stalled);
+        assert!(only(&copies).is_stalled());
         progress.enter(Phase::Checksum);
-        assert!(!only(&copies).is_stalled, "a checksum moves nothing");
+        assert!(!only(&copies).is_stalled(), "a checksum moves nothing");
         progress.enter(Phase::Transfer);
         progress.add_moved(1);
         copies.sample(begun + Duration::from_secs(3) + STALLED_AFTER);
-        assert!(!only(&copies).is_stalled);
+        assert!(!only(&copies).is_stalled());
         copies.end("1");
         copies.each(|_| panic!("it has ended"));
     }

@@ -28,6 +28,7 @@ mod respond;
 mod rows;
 mod security;
 mod shell;
+mod stage;
 mod view;
 mod words;
 

@@ -67,6 +67,7 @@ struct CopyDocument<'a> {
     bytes_per_s: u64,
     age_ms: u64,
     phase: &'static str,
+    stage: &'static str,
     stalled: bool,
 }
 
@@ -100,7 +101,8 @@ impl<'a> NowDocument<'a> {
             bytes_per_s: copy.bytes_per_s,
             age_ms: u64::try_from(copy.age.as_millis()).unwrap_or(u64::MAX),
             phase: copy.phase,
-            stalled: copy.is_stalled,
+            stage: copy.stage.word(),
+            stalled: copy.is_stalled(),
         });
         let document = |share: &Share| ShareDocument {
             in_use: share.in_use,

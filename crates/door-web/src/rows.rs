@@ -21,6 +21,9 @@ pub(crate) struct Cells {
     rate: String,
     age: String,
     phase: &'static str,
+    /// How far the copy is, in words, and the class of their colour.
+    stage: &'static str,
+    class: &'static str,
     stalled: bool,
 }
 
@@ -49,7 +52,9 @@ impl Row {
                 rate: rate(copy.bytes_per_s),
                 age: age(copy.age),
                 phase: copy.phase,
-                stalled: copy.is_stalled,
+                stage: copy.stage.label(),
+                class: copy.stage.class(),
+                stalled: copy.is_stalled(),
             },
         }
     }

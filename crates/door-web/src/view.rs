@@ -70,7 +70,7 @@ impl Sort {
     fn compare(self, one: &CopyNow, other: &CopyNow) -> Ordering {
         let oldest = other.age.cmp(&one.age);
         let order = match self {
-            Self::Trouble => Reverse(one.is_stalled).cmp(&Reverse(other.is_stalled)),
+            Self::Trouble => Reverse(one.is_stalled()).cmp(&Reverse(other.is_stalled())),
             Self::Age => Ordering::Equal,
             Self::Rate => other.bytes_per_s.cmp(&one.bytes_per_s),
             Self::Slow => one.bytes_per_s.cmp(&other.bytes_per_s),
@@ -148,7 +148,7 @@ impl Selection {
             totals.running += 1;
             totals.pulls += usize::from(copy.facts.mode == "pull");
             totals.pushes += usize::from(copy.facts.mode == "push");
-            totals.stalled += usize::from(copy.is_stalled);
+            totals.stalled += usize::from(copy.is_stalled());
             totals.bytes_per_s = totals.bytes_per_s.saturating_add(copy.bytes_per_s);
             if filter.is_empty() || copy.facts.has(&filter) {
                 copies.push(copy);

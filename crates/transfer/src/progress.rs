@@ -136,6 +136,18 @@ impl Progress {
         self.lock_connections().addresses.clone()
     }
 
+    /// Whether a connection that carries payload is open.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.lock_connections().open > 0
+    }
+
+    /// Whether such a connection has been open.
+    #[must_use]
+    pub fn was_connected(&self) -> bool {
+        !self.lock_connections().addresses.is_empty()
+    }
+
     /// When each phase began, since the start of the transfer.
     #[must_use]
     pub fn marks(&self) -> Vec<(Phase, std::time::Duration)> {
@@ -337,8 +349,10 @@ mod tests {
         assert_eq!(progress.connections(), [first, second]);
         drop(guards.0);
         assert_eq!(progress.connections(), [second]);
+        assert!(progress.is_connected());
         drop(guards.1);
         assert_eq!(progress.connections(), [second]);
+        assert!(!progress.is_connected() && progress.was_connected());
         let _guard = progress.connected(from(third), None);
         assert_eq!(progress.connections(), [third]);
     }

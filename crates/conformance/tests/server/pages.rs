@@ -140,7 +140,8 @@ fn pages_can_be_read_by_everyone_in_a_browser() {
     assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
 }
 
-/// A source that sends a part of a file, and the rest when the test lets it.
+/// A source that sends a part of a file, and the rest when the test lets it. Of `/patient` it sends
+/// nothing, then the head, then everything, each when the test lets it.
 struct SlowSource {
     port: u16,
     go_on: Sender<()>,
@@ -171,14 +172,62 @@ impl SlowSource {
                     return Ok(());
                 }
             }
+            let next = || drop(wait.lock().expect("whole").recv());
+            let is_patient = head.starts_with("GET /patient");
+            if is_patient {
+                next();
+            }
             write!(socket, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 2 * PART_BYTES)?;
+            if is_patient {
+                next();
+            }
             if head.starts_with("GET") {
                 socket.write_all(&[b'x'; PART_BYTES])?;
-                let _ = wait.lock().expect("whole").recv();
+                next();
                 socket.write_all(&[b'y'; PART_BYTES])?;
             }
         }
     }
+}
+
+#[test]
+fn a_copy_does_not_move_before_its_first_byte() {
+    let name = "a_copy_does_not_move_before_its_first_byte";
+    let Some(lab) = available(name, Lab::new("pages-stages")) else {
+        return;
+    };
+    let Some(server) = available(name, server(&lab, "")) else {
+        return;
+    };
+    let source = SlowSource::start();
+    let url = pages(&server, "http");
+    let stage = || -> Value {
+        let now = ["-H", "Accept: application/json", &format!("{url}/now")];
+        let now: Value = serde_json::from_str(&lab.curl(&now).expect(200).text()).expect("JSON");
+        now["copies"][0]["stage"].clone()
+    };
+    let from = format!("Source: http://127.0.0.1:{}/patient", source.port);
+    let arguments = [
+        "-X",
+        "COPY",
+        "-H",
+        "X-Number-Of-Streams: 1",
+        "-H",
+        &from,
+        &server.url("/data/x"),
+    ];
+    let mut command = lab.curl_command(&arguments).expect("curl");
+    let mut copy = background(&mut command, lab.scratch()).expect("curl");
+    for expected in ["requested", "first_byte", "moving"] {
+        until(expected, LIMIT, || stage() == expected);
+        if expected == "first_byte" {
+            let page = lab.curl(&[&format!("{url}/now")]).expect(200).text();
+            assert!(page.contains("○ waiting for the first byte"), "{page}");
+        }
+        source.go_on.send(()).expect("it waits");
+    }
+    until("ended", LIMIT, || !copy.is_running());
+    assert!(copy.stdout().contains("success"), "{}", copy.stdout());
 }
 
 #[test]
