@@ -30,7 +30,7 @@ use crate::queue_door;
 use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::protect;
-use crate::shell::{ENDPOINT_PLACES, Place, QUEUE_PLACE, Shell};
+use crate::shell::{ENDPOINT_PLACES, Place, QUEUE_PLACES, Shell};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
@@ -96,7 +96,7 @@ impl Pages {
     /// The pages in the navigation.
     fn places(&self) -> Vec<Place> {
         let endpoint = self.endpoint.iter().flat_map(|_| ENDPOINT_PLACES);
-        endpoint.chain(self.queue.iter().map(|_| QUEUE_PLACE)).collect()
+        endpoint.chain(self.queue.iter().flat_map(|_| QUEUE_PLACES)).collect()
     }
 
     /// # Errors

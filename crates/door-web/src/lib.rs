@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+mod blame;
 mod copies;
 mod door;
 mod endpoint_page;
@@ -17,6 +18,7 @@ mod facts;
 mod figures;
 mod job_page;
 pub mod limits;
+mod links_page;
 mod live;
 mod now_page;
 mod queue_door;
@@ -32,6 +34,7 @@ mod stage;
 mod view;
 mod words;
 
+pub use blame::faults;
 pub use copies::RunningCopies;
 pub use door::{EndpointFuture, EndpointPages, Pages, door};
 pub use facts::{Certificate, Check, EndpointFacts, Export, Key, Section, Setting, Share};

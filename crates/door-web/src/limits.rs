@@ -16,6 +16,12 @@ pub const CERTIFICATES_SHOWN_MAX: usize = 200;
 pub const COPIES_LISTED_MAX: usize = 20_000;
 /// Links of a queue on its page.
 pub const LINKS_SHOWN_MAX: usize = 200;
+/// Storages in each direction of the matrix of links; those with most copies are shown.
+pub const MATRIX_STORAGES_MAX: usize = 24;
+/// Links of a queue whose failures are listed.
+pub const FAILING_LINKS_SHOWN_MAX: usize = 50;
+/// Faults of links that a page lists.
+pub const FAULTS_SHOWN_MAX: usize = 20;
 /// Jobs of a queue on its page; the next page has older ones.
 pub const JOBS_SHOWN_MAX: usize = 100;
 /// Files of a job on its page.

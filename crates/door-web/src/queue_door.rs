@@ -17,6 +17,7 @@ use crate::admission::Viewer;
 use crate::door::{Pages, now_s, refused};
 use crate::job_page::{FilePage, JobDocument, JobPage};
 use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
+use crate::links_page::{LinksDocument, LinksPage};
 use crate::queue_facts::Queue;
 use crate::queue_page::{QueueDocument, QueuePage};
 use crate::queue_view::QueueView;
@@ -24,6 +25,7 @@ use crate::respond::{json, page, wants_json};
 use crate::shell::Shell;
 
 const QUEUE: &str = "/queue";
+const LINKS: &str = "/links";
 const JOBS: &str = "/queue/jobs/";
 const FILES: &str = "/queue/files/";
 
@@ -38,6 +40,7 @@ struct FtsPage {
 pub(crate) fn routes() -> Router<Arc<Pages>> {
     Router::new()
         .route(QUEUE, get(queue))
+        .route(LINKS, get(links))
         .route("/queue/find", get(find))
         .route("/queue/jobs/{job}", get(job))
         .route("/queue/files/{file}", get(file))
@@ -87,6 +90,18 @@ async fn queue(
     }
     let shell = pages.shell("Queue", QUEUE, &viewer);
     page(&QueuePage::new(shell, &view, &now, &jobs, now_ms()))
+}
+
+async fn links(
+    State(pages): State<Arc<Pages>>,
+    Extension(viewer): Extension<Viewer>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let hour = of(&pages)?.last_hour().await?;
+    if wants_json(&headers) {
+        return json(&LinksDocument { hour: &hour });
+    }
+    page(&LinksPage::new(pages.shell("Links", LINKS, &viewer), &hour))
 }
 
 /// Leads to a job or file by its identifier.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use schedule::{FileId, FileState, JobId, JobState};
 use serde::Serialize;
@@ -16,6 +17,8 @@ pub type QueueFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a
 pub trait Queue: Send + Sync + 'static {
     /// What it does now.
     fn now(&self) -> QueueFuture<'_, QueueNow>;
+    /// How its copies ended within the last hour.
+    fn last_hour(&self) -> QueueFuture<'_, Arc<LastHour>>;
     /// Jobs, the newest first.
     fn jobs(&self, filter: JobFilter) -> QueueFuture<'_, Listed<Job>>;
     /// A job.
@@ -25,6 +28,83 @@ pub trait Queue: Send + Sync + 'static {
     fn files(&self, job: JobId, after: Option<i64>, limit: usize) -> QueueFuture<'_, Listed<File>>;
     /// A file.
     fn file(&self, id: FileId) -> QueueFuture<'_, Option<FileStory>>;
+}
+
+/// How copies ended within the last hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LastHour {
+    /// When counting began, in milliseconds since 1970: an hour ago, or when the process started.
+    pub from_ms: i64,
+    /// When these facts were gathered, likewise.
+    pub to_ms: i64,
+    /// The links with copies that ended.
+    pub links: Vec<LinkHour>,
+    /// Ends of copies on further links, which are not listed.
+    pub unlisted: u64,
+    /// Who is at fault for what failed, the gravest first.
+    pub faults: Vec<Fault>,
+}
+
+/// How copies of a link ended within the last hour.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LinkHour {
+    /// The source's storage.
+    pub source: Words,
+    /// The destination's storage.
+    pub destination: Words,
+    /// Copies that succeeded.
+    pub copied: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Bytes of copies that succeeded.
+    pub bytes: u64,
+    /// What failed, most frequent first.
+    pub failures: Vec<FailureCount>,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureCount {
+    /// The stable code, as in `docs/errors.md`.
+    pub code: Words,
+    /// The side at fault; empty: several.
+    pub side: Words,
+    /// The phase; empty: several.
+    pub phase: Words,
+    /// How many there were.
+    pub count: u64,
+}
+
+/// Something that fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// What, in a sentence without a full stop.
+    pub says: Words,
+    /// Whether it is the only explanation.
+    pub is_certain: bool,
+    /// What is at fault, or could be.
+    pub suspects: Vec<Suspect>,
+}
+
+/// What can be at fault on links.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Suspect {
+    /// A storage, whatever it does.
+    Storage(Words),
+    /// A storage as the source.
+    Source(Words),
+    /// A storage as the destination.
+    Destination(Words),
+    /// What is between two storages.
+    Link {
+        /// The source's storage.
+        source: Words,
+        /// The destination's storage.
+        destination: Words,
+    },
+    /// Nothing that a single storage or link has.
+    Everything,
 }
 
 /// A page of a list.

@@ -21,11 +21,17 @@ pub(crate) const ENDPOINT_PLACES: [Place; 2] = [
     },
 ];
 
-/// The page of a queue.
-pub(crate) const QUEUE_PLACE: Place = Place {
-    path: "/queue",
-    name: "Queue",
-};
+/// The pages of a queue.
+pub(crate) const QUEUE_PLACES: [Place; 2] = [
+    Place {
+        path: "/queue",
+        name: "Queue",
+    },
+    Place {
+        path: "/links",
+        name: "Links",
+    },
+];
 
 /// Head, navigation and foot of a page.
 pub(crate) struct Shell {

@@ -28,9 +28,9 @@ pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};
 pub use s3_keys::{FoundKey, KeyHolder, S3Key, S3Keys};
 pub use service::{
-    ActivityWhy, CleanUp, Copier, CopyBounds, CopyLimits, CopyResult, CopyTime, ExpiryLookup, Failure, FailureKind,
-    Faults, FileCounts, HoldView, HopRemoval, Judged, LeastRate, LinkEnds, LinkKey, LinkView, LinkWhy, Roles, Service,
-    Settings, TokenGaps, Totals, VoWhy, Why, Work,
+    ActivityWhy, CleanUp, Copier, CopyBounds, CopyLimits, CopyResult, CopyTime, CountedProblem, ExpiryLookup, Failure,
+    FailureKind, Faults, FileCounts, HoldView, HopRemoval, Judged, LastHour, LeastRate, LinkEnds, LinkHour, LinkKey,
+    LinkView, LinkWhy, Roles, Service, Settings, TokenGaps, Totals, VoWhy, Why, Work,
 };
 pub use tokens::{RenewalLog, SealedToken, Tokens, is_token_usable, token_gap};
 pub use urls::{hidden_query, hide_queries, whole_url};

@@ -86,6 +86,10 @@ pub const QUESTION_TIME: Duration = Duration::from_secs(60);
 pub const SAMPLE_PERIOD: Duration = Duration::from_secs(3);
 /// Links whose figures are counted for messages.
 pub const LINK_FIGURES_MAX: usize = 10_000;
+/// Links whose ends of the last hour are counted for pages.
+pub const HOUR_LINKS_MAX: usize = 2000;
+/// Kinds of failures that are counted separately on such a link, within some minutes.
+pub const HOUR_FAILURE_KINDS_MAX: usize = 8;
 /// Decisions of the optimizer that are remembered.
 pub const DECISIONS_MAX: usize = 200;
 /// Files whose tokens are looked at in one sweep.

@@ -93,6 +93,15 @@ fn a_queue_shows_links_jobs_tries_and_reasons() {
     );
     assert_eq!(now["links"][0]["destination"], "http://localhost:1", "{now}");
     assert_eq!(now["workers"].as_array().map(Vec::len), Some(1), "{now}");
+    let hour = paged.get("/links");
+    let of_failed = |link: &&Value| link["failed"].as_u64() > Some(0) && link["copied"] == 1;
+    let link = hour["links"].as_array().expect("links").iter().find(of_failed);
+    let link = link.unwrap_or_else(|| panic!("{hour}"));
+    assert_eq!(link["bytes"], 700_000, "{hour}");
+    assert!(
+        !link["failures"][0]["code"].as_str().expect("a code").is_empty(),
+        "{hour}"
+    );
     let failed = paged.get("/queue?state=failed");
     assert_eq!(failed["jobs"].as_array().map(Vec::len), Some(1), "{failed}");
     assert_eq!(failed["jobs"][0]["job_id"], json!(bad), "{failed}");
@@ -141,7 +150,7 @@ fn the_queue_can_be_read_by_everyone_in_a_browser() {
     let [_, bad, _] = paged.jobs();
     let (job, lab) = (format!("/queue/jobs/{bad}"), &paged.site.lab);
     let file = format!("/queue/files/{}", paged.get(&job)["list"][0]["file_id"]);
-    let paths = ["/queue", &job, &file, "/fts3/ftsmon/"];
+    let paths = ["/queue", "/links", &job, &file, "/fts3/ftsmon/"];
     let Some(seen) = available(name, look_at(lab, &Look::new(&paged.url, &paths))) else {
         return;
     };

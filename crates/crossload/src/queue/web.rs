@@ -9,14 +9,14 @@ use config::Configuration;
 use door_queue::queue::{Filter, Queue as _, Scope};
 use door_web::Words;
 use door_web::queue_facts::{
-    Attempt, Contender, File, FileCounts, FileStory, Held, Job, JobFilter, Link, Listed, Queue, QueueFuture, QueueNow,
-    Why, Worker,
+    Attempt, Contender, FailureCount, File, FileCounts, FileStory, Held, Job, JobFilter, LastHour, Link, LinkHour,
+    Listed, Queue, QueueFuture, QueueNow, Why, Worker,
 };
 use http_server::Server;
 use queue::{LinkKey, LinkView, Service};
 use schedule::{FileId, FileState, JobId, JobKind, Reason};
 use tokio::sync::Mutex;
-use types::Result;
+use types::{Phase, Result, Side};
 
 use super::Parts;
 use super::desk::Desk;
@@ -32,12 +32,17 @@ use crate::server::{bind, pages};
 /// whole decision of the scheduler.
 const NOW_AGE_MAX: Duration = Duration::from_secs(1);
 
+/// The same for the last hour, and who is at fault.
+const HOUR_AGE_MAX: Duration = Duration::from_secs(5);
+
 /// The queue, for its pages.
 struct Shown {
     service: Service,
     desk: Arc<Desk>,
     /// What was found last.
     kept: Mutex<Option<(Instant, QueueNow)>>,
+    /// The same of the last hour.
+    kept_hour: Mutex<Option<(Instant, Arc<LastHour>)>>,
 }
 
 /// Opens the port of the pages, if there is one.
@@ -67,6 +72,7 @@ pub(super) fn open(
         service,
         desk,
         kept: Mutex::default(),
+        kept_hour: Mutex::default(),
     };
     let pages = door_web::Pages {
         server: configuration.server.name.clone().unwrap_or_else(host_name),
@@ -108,6 +114,22 @@ impl Shown {
         Ok(now)
     }
 
+    async fn hour(&self) -> Result<Arc<LastHour>> {
+        let mut kept = self.kept_hour.lock().await;
+        if let Some((_, hour)) = kept.as_ref().filter(|(at, _)| at.elapsed() < HOUR_AGE_MAX) {
+            return Ok(hour.clone());
+        }
+        let hour = hour(self.service.last_hour());
+        // Who is at fault takes a search, which must not keep the threads that serve.
+        let judged = execution::blocking_try(Side::Queue, Phase::Open, move || {
+            let faults = door_web::faults(&hour.links);
+            Ok(LastHour { faults, ..hour })
+        });
+        let hour = Arc::new(judged.await?);
+        *kept = Some((Instant::now(), hour.clone()));
+        Ok(hour)
+    }
+
     async fn story(&self, id: FileId) -> Result<Option<FileStory>> {
         let Some(record) = self.desk.file(id).await? else {
             return Ok(None);
@@ -133,6 +155,10 @@ impl Shown {
 impl Queue for Shown {
     fn now(&self) -> QueueFuture<'_, QueueNow> {
         Box::pin(self.look())
+    }
+
+    fn last_hour(&self) -> QueueFuture<'_, Arc<LastHour>> {
+        Box::pin(self.hour())
     }
 
     fn jobs(&self, filter: JobFilter) -> QueueFuture<'_, Listed<Job>> {
@@ -199,6 +225,30 @@ fn link(view: LinkView, reasons: &mut BTreeMap<LinkKey, Vec<Reason>>) -> Link {
             detail: hold.detail.into(),
         }),
         reasons: texts(&reasons),
+    }
+}
+
+fn hour(hour: queue::LastHour) -> LastHour {
+    let failure = |problem: queue::CountedProblem| FailureCount {
+        code: problem.code.into(),
+        side: problem.side.into(),
+        phase: problem.phase.into(),
+        count: problem.count,
+    };
+    let link = |link: queue::LinkHour| LinkHour {
+        source: link.source.into(),
+        destination: link.destination.into(),
+        copied: link.copied,
+        failed: link.failed,
+        bytes: link.bytes,
+        failures: link.failures.into_iter().map(failure).collect(),
+    };
+    LastHour {
+        from_ms: hour.from_ms,
+        to_ms: hour.to_ms,
+        links: hour.links.into_iter().map(link).collect(),
+        unlisted: hour.unlisted,
+        faults: Vec::new(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use door_web::Words;
 use door_web::queue_facts::{
-    Attempt, Contender, File, FileCounts, FileStory, Held, Job, JobFilter, Link, Listed, Queue, QueueFuture, QueueNow,
-    Why, Worker,
+    Attempt, Contender, FailureCount, Fault, File, FileCounts, FileStory, Held, Job, JobFilter, LastHour, Link,
+    LinkHour, Listed, Queue, QueueFuture, QueueNow, Suspect, Why, Worker,
 };
 use schedule::{FileId, FileState, JobId, JobState};
 
@@ -119,6 +119,35 @@ impl Queue for Hostile {
         })
     }
 
+    fn last_hour(&self) -> QueueFuture<'_, Arc<LastHour>> {
+        let failure = FailureCount {
+            code: name(),
+            side: name(),
+            phase: name(),
+            count: 1,
+        };
+        let link = LinkHour {
+            source: name(),
+            destination: name(),
+            copied: 3,
+            failed: 1,
+            bytes: 1 << 20,
+            failures: vec![failure],
+        };
+        let fault = Fault {
+            says: name(),
+            is_certain: true,
+            suspects: vec![Suspect::Source(name())],
+        };
+        later(Arc::new(LastHour {
+            from_ms: 1000,
+            to_ms: 3_601_000,
+            links: vec![link],
+            unlisted: 7,
+            faults: vec![fault],
+        }))
+    }
+
     fn jobs(&self, filter: JobFilter) -> QueueFuture<'_, Listed<Job>> {
         let state = filter.states.first().copied().unwrap_or(JobState::Finished);
         later(Listed {
@@ -170,7 +199,7 @@ async fn whatever_jobs_name_stays_text() {
     let address = hostile();
     let job = format!("/queue/jobs/{JOB}");
     let query = "/queue?state=failed&vo=%3C%2Fp%3E%3Cscript%3E%22%20onmouseover%3D%22x";
-    for path in ["/queue", query, &job, "/queue/files/7"] {
+    for path in ["/queue", "/links", query, &job, "/queue/files/7"] {
         let (head, body) = ask(address, &format!("GET {path}"), "localhost", "").await;
         assert!(head.starts_with("http/1.1 200"), "{path}: {head}");
         assert!(!body.contains("<script") && !body.contains("\" onmouseover"), "{body}");
@@ -186,9 +215,29 @@ async fn whatever_jobs_name_stays_text() {
         .await;
         assert!(head.contains("content-type: application/json"), "{head}");
         let document: serde_json::Value = serde_json::from_str(&body).unwrap();
-        let file = document["source"] == NAME;
-        assert!(file || document["jobs"][0]["user"] == NAME, "{document}");
+        let names = [
+            &document["source"],
+            &document["jobs"][0]["user"],
+            &document["links"][0]["source"],
+        ];
+        assert!(names.iter().any(|name| **name == NAME), "{document}");
     }
+}
+
+#[tokio::test]
+async fn a_cell_of_the_matrix_leads_to_the_jobs_of_its_link() {
+    let (_, body) = ask(hostile(), "GET /links", "localhost", "").await;
+    let (_, rest) = body.split_once("<table class=\"grid\">").unwrap();
+    let (matrix, _) = rest.split_once("</table>").unwrap();
+    let (_, rest) = matrix.split_once("<a href=\"").unwrap();
+    let (place, cell) = rest.split_once('"').unwrap();
+    assert!(
+        place.starts_with("/queue?source=%3C%2Ftd%3E") && place.ends_with("#jobs"),
+        "{place}"
+    );
+    assert!(cell.contains("75 %, 3 of 4") && cell.contains("291 B/s"), "{cell}");
+    assert!(matrix.contains("at fault"), "{matrix}");
+    assert!(body.contains("7 copies and failed attempts in all"), "{body}");
 }
 
 #[tokio::test]

@@ -207,6 +207,7 @@ fn ending(inner: &Inner, claimed: &Claimed, progress: &Progress, started_ms: i64
     let facts = course(claimed, progress, started_ms, inner.settings.retries, &limits);
     let (link, end) = (link::of_file(&claimed.file), result.for_optimizer());
     let duration_ms = facts.whole.length_ms();
+    inner.hour().count(now_ms(), &link, &result);
     if let Some(end) = end {
         inner
             .tuning()

@@ -26,6 +26,7 @@ mod endings;
 mod faults;
 mod figures;
 mod hops;
+mod hour;
 mod lease;
 mod link;
 mod link_why;
@@ -71,6 +72,8 @@ pub use bounds::{CopyBounds, LeastRate};
 use counters::{CounterCache, Counters};
 pub use faults::{Faults, Work};
 pub use figures::LinkEnds;
+use hour::Hour;
+pub use hour::{CountedProblem, LastHour, LinkHour};
 pub use link_why::{ActivityWhy, FileCounts, LinkKey, LinkWhy, VoWhy};
 pub use look::{HoldView, LinkView};
 use outlook::Outlook;
@@ -304,6 +307,7 @@ struct Inner {
     paces: Mutex<Paces>,
     quotas: Mutex<Quotas>,
     totals: Mutex<Totals>,
+    hour: Mutex<Hour>,
     counters: CounterCache,
     /// Something has changed that the catalog does not tell: a copy has ended, a setting is new.
     wake: Notify,
@@ -345,6 +349,7 @@ impl Service {
             paces: Mutex::default(),
             quotas: Mutex::default(),
             totals: Mutex::default(),
+            hour: Mutex::new(Hour::new(now_ms())),
             counters: CounterCache::default(),
             wake: Notify::new(),
             endings,
