@@ -1,12 +1,13 @@
 //! Keys of the pages for operators.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use policy::Who;
 
 use crate::rules::RuleSubjects;
 use crate::section;
-use crate::section::{LIVE, RESTART};
+use crate::section::{LIVE, Purpose, RESTART};
 
 section! {
     /// Pages for operators: what the server does now, and its configuration in effect
@@ -18,6 +19,9 @@ section! {
         /// Address of the pages of `crossload queue serve`, likewise. They show the jobs of all
         /// users.
         queue_listen: Option<SocketAddr> = Some(None) => RESTART;
+        /// File with the runs of `crossload mesh`, `smoke` and `stress` (`--history`), which the
+        /// page *Mesh* shows. It is only read.
+        history: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the history of runs");
         /// Who may look at the pages: the words of a rule's `who`, such as `"vo:ops"` or
         /// `"dn:/CN=Jane Doe"`; a list in the list means that all its words must hold. When not
         /// empty, loopback clients must sign in, too.

@@ -17,20 +17,23 @@ use http_server::control::{Client, ControlDoor, Refusal, demand_local};
 use policy::Rule;
 use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
+use url::form_urlencoded;
 
 use crate::admission::{Viewer, admit};
 use crate::copies::RunningCopies;
 use crate::endpoint_page::EndpointPage;
 use crate::error_page::error_page;
 use crate::facts::{EndpointFacts, Share};
+use crate::kept_runs::KeptRuns;
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
 use crate::live::Live;
+use crate::mesh_door;
 use crate::now_page::{NowDocument, NowPage, events};
 use crate::queue_door;
 use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::protect;
-use crate::shell::{ENDPOINT_PLACES, Place, QUEUE_PLACES, Shell};
+use crate::shell::{ENDPOINT_PLACES, MESH_PLACE, Place, QUEUE_PLACES, Shell};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
@@ -57,6 +60,8 @@ pub struct Pages {
     pub endpoint: Option<EndpointPages>,
     /// The queue, if the server is one.
     pub queue: Option<Arc<dyn Queue>>,
+    /// Runs of the instruments.
+    pub runs: Option<KeptRuns>,
 }
 
 /// What the pages of an endpoint show.
@@ -96,7 +101,9 @@ impl Pages {
     /// The pages in the navigation.
     fn places(&self) -> Vec<Place> {
         let endpoint = self.endpoint.iter().flat_map(|_| ENDPOINT_PLACES);
-        endpoint.chain(self.queue.iter().flat_map(|_| QUEUE_PLACES)).collect()
+        let queue = self.queue.iter().flat_map(|_| QUEUE_PLACES);
+        let runs = self.runs.iter().filter(|runs| runs.is_there());
+        endpoint.chain(queue).chain(runs.map(|_| MESH_PLACE)).collect()
     }
 
     /// # Errors
@@ -138,6 +145,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
     let closed = Router::new()
         .route("/", get(first))
         .merge(queue_door::routes())
+        .merge(mesh_door::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
         .route("/now/events", get(move |uri: Uri| follow(now.clone(), uri)))
@@ -152,7 +160,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
 }
 
 fn style() -> String {
-    format!("{}{STYLE}", reports::html::THEME)
+    format!("{}{STYLE}{}", reports::html::THEME, reports::html::MATRIX_STYLE)
 }
 
 async fn asset(kind: &'static str, text: String) -> Response {
@@ -251,6 +259,14 @@ fn by_tls(host: &str, request: &Request) -> Response {
 pub(crate) fn now_s() -> i64 {
     let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// A field of a query.
+pub(crate) fn field(uri: &Uri, wanted: &str) -> Option<String> {
+    let query = uri.query().unwrap_or_default();
+    let mut fields = form_urlencoded::parse(query.as_bytes());
+    let found = fields.find(|(name, _)| name == wanted);
+    found.map(|(_, value)| value.trim().to_owned())
 }
 
 /// Leads to the first page.

@@ -22,6 +22,14 @@ pub const MATRIX_STORAGES_MAX: usize = 24;
 pub const FAILING_LINKS_SHOWN_MAX: usize = 50;
 /// Faults of links that a page lists.
 pub const FAULTS_SHOWN_MAX: usize = 20;
+/// Runs of each instrument that a page lists.
+pub const RUNS_LISTED_MAX: u64 = 20;
+/// Endpoints whose standing a page shows; those with problems come first.
+pub const STANDINGS_SHOWN_MAX: usize = 300;
+/// A history is read anew after this time, however many pages are open.
+pub const RUNS_AGE_MAX: Duration = Duration::from_secs(10);
+/// How long a page waits for another process that locks a history.
+pub const HISTORY_WAIT: Duration = Duration::from_secs(2);
 /// Jobs of a queue on its page; the next page has older ones.
 pub const JOBS_SHOWN_MAX: usize = 100;
 /// Files of a job on its page.

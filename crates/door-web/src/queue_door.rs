@@ -11,10 +11,9 @@ use axum::routing::get;
 use http_server::control::Refusal;
 use schedule::{FileId, JobId};
 use types::{Error, ErrorCode, Phase, Side};
-use url::form_urlencoded;
 
 use crate::admission::Viewer;
-use crate::door::{Pages, now_s, refused};
+use crate::door::{Pages, field, now_s, refused};
 use crate::job_page::{FilePage, JobDocument, JobPage};
 use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
 use crate::links_page::{LinksDocument, LinksPage};
@@ -62,14 +61,6 @@ fn missing(what: &str, name: &str) -> Refusal {
 
 fn now_ms() -> i64 {
     now_s().saturating_mul(1000)
-}
-
-/// A field of a query.
-fn field(uri: &Uri, wanted: &str) -> Option<String> {
-    let query = uri.query().unwrap_or_default();
-    let mut fields = form_urlencoded::parse(query.as_bytes());
-    let found = fields.find(|(name, _)| name == wanted);
-    found.map(|(_, value)| value.trim().to_owned())
 }
 
 async fn queue(

@@ -11,8 +11,10 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 
 /// Adds them to an answer.
 pub(crate) fn protect(headers: &mut HeaderMap, is_encrypted: bool) {
+    // The page of a run has its own, which is as strict.
+    let policy = HeaderValue::from_static(CONTENT_POLICY);
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
     let fixed = [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -33,6 +33,12 @@ pub(crate) const QUEUE_PLACES: [Place; 2] = [
     },
 ];
 
+/// The page of runs of the instruments.
+pub(crate) const MESH_PLACE: Place = Place {
+    path: "/mesh",
+    name: "Mesh",
+};
+
 /// Head, navigation and foot of a page.
 pub(crate) struct Shell {
     /// The title of the page.

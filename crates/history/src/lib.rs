@@ -28,6 +28,7 @@ pub use standing::{
     Condition, Counts, EndpointVerdict, Hysteresis, Ongoing, RunVerdict, Standing, State, ongoing, standings,
 };
 pub use store::{
-    Detail, FigurePoint, FigureSeries, Filter, Keep, LinkDay, LinkRun, LinkSeries, RunId, Store, StoreError, Summary,
+    Detail, FigurePoint, FigureSeries, Filter, Keep, LinkDay, LinkRun, LinkSeries, Past, RunId, Store, StoreError,
+    Summary,
 };
 pub use times::minute;

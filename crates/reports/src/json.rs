@@ -14,6 +14,16 @@ pub fn write(run: &Run) -> String {
     serde_json::to_string(run).unwrap_or_default()
 }
 
+/// The run without mail addresses, for readers who are not its administrators.
+#[must_use]
+pub fn without_addresses(run: &Run) -> Run {
+    let mut shown = run.clone();
+    for endpoint in &mut shown.endpoints {
+        endpoint.administrators.clear();
+    }
+    shown
+}
+
 /// A run that was kept.
 ///
 /// # Errors

@@ -14,6 +14,7 @@ mod credentials;
 mod dns;
 mod exposed;
 mod finding;
+mod history;
 mod hosts;
 mod issuers;
 mod lines;
@@ -208,6 +209,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     ));
     findings.extend(credentials::check(configuration, lines, environment.uid));
     findings.extend(clients::check(configuration, lines, environment.now_s));
+    findings.extend(history::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use catalog::{FileRecord, JobSummary};
 use config::Configuration;
 use door_queue::queue::{Filter, Queue as _, Scope};
-use door_web::Words;
 use door_web::queue_facts::{
     Attempt, Contender, FailureCount, File, FileCounts, FileStory, Held, Job, JobFilter, LastHour, Link, LinkHour,
     Listed, Queue, QueueFuture, QueueNow, Why, Worker,
 };
+use door_web::{KeptRuns, Words};
 use http_server::Server;
 use queue::{LinkKey, LinkView, Service};
 use schedule::{FileId, FileState, JobId, JobKind, Reason};
@@ -68,6 +68,7 @@ pub(super) fn open(
         ..Server::new(PRODUCT, Arc::new(AdminLog(observer.clone())))
     };
     let viewers = pages::viewers(configuration);
+    let history = configuration.web.history.clone();
     let shown = Shown {
         service,
         desk,
@@ -79,6 +80,7 @@ pub(super) fn open(
         program: PRODUCT.to_owned(),
         is_local: config::Web::is_loopback(address),
         viewers: Box::new(move || viewers.clone()),
+        runs: Some(KeptRuns::new(move || history.clone())),
         endpoint: None,
         queue: Some(Arc::new(shown)),
     };

@@ -44,7 +44,7 @@ impl Forms {
         let view = view(run, past);
         Self {
             html: html::write(&view).into(),
-            json: json::write(&without_addresses(run)).into(),
+            json: json::write(&json::without_addresses(run)).into(),
             metrics: prometheus::write(&view).into(),
         }
     }
@@ -166,15 +166,6 @@ fn answer(content_type: &'static str, body: &str) -> Response {
         (header::CACHE_CONTROL, "no-cache".to_owned()),
     ];
     (headers, body.to_owned()).into_response()
-}
-
-/// Mail addresses are not for everyone who sees the page.
-fn without_addresses(run: &Run) -> Run {
-    let mut shown = run.clone();
-    for endpoint in &mut shown.endpoints {
-        endpoint.administrators.clear();
-    }
-    shown
 }
 
 async fn page(State(shared): State<Arc<Shared>>) -> Response {

@@ -288,6 +288,7 @@ const CASES: &[Case] = &[
     ("flow.activity", "experiment = 2", "", "4", ""),
     ("web.listen", "", "", r#""127.0.0.1:9""#, ""),
     ("web.queue_listen", "", "", r#""127.0.0.1:9""#, ""),
+    ("web.history", "", "", r#""/r""#, ""),
     ("web.viewers", "", "", r#"["vo:ops"]"#, ""),
     ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
     ("redirector.path", "", r#""/a""#, r#""/b""#, NODE),

@@ -9,7 +9,7 @@ use config::shown::{ShownValue, shown, without_passwords};
 use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
-use door_web::{Check, EndpointFacts, EndpointPages, Key, Section, Setting, Share, Words};
+use door_web::{Check, EndpointFacts, EndpointPages, KeptRuns, Key, Section, Setting, Share, Words};
 use endpoint::{FairShare, ShareKind, clock};
 use http_server::Server;
 use http_server::control::shares;
@@ -57,7 +57,8 @@ impl Pages {
     /// What pages take from the configuration.
     #[cfg(test)]
     pub(crate) fn wanted(&self) -> String {
-        format!("{:?}", viewers(&self.configuration.get()))
+        let configuration = self.configuration.get();
+        format!("{:?} {:?}", viewers(&configuration), configuration.web.history)
     }
 }
 
@@ -95,11 +96,13 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         started_s: clock::now_s(),
         kept: Mutex::default(),
     });
+    let followed = configuration.clone();
     let pages = door_web::Pages {
         server: name(&configuration.get()),
         program: PRODUCT.to_owned(),
         is_local: config::Web::is_loopback(address),
         viewers: Box::new(move || viewers(&configuration.get())),
+        runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
         endpoint: Some(EndpointPages {
             facts: Box::new(move || Box::pin(gatherer.clone().facts())),
             copies: ground.observer.running().cloned().unwrap_or_default(),

@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use config::read_text;
-use history::{
-    Filter, Hysteresis, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute,
-    ongoing, standings,
-};
+use history::{Filter, LinkRun, LinkSeries, Ongoing, Run, RunId, Store, StoreError, Summary, Thresholds, minute};
 use reports::limits::{RUN_BYTES_MAX, TREND_RUNS_MAX};
 use serde::Serialize;
 use serde_json::json;
@@ -107,12 +104,7 @@ pub(crate) fn keep(run: &Run, history: &Path) -> Result<Past, Failure> {
 }
 
 fn past(store: &Store, run: &Run) -> Result<Past, StoreError> {
-    let mut verdicts = store.verdicts(run.instrument, &run.title, 0)?;
-    verdicts.retain(|verdict| verdict.started_ms <= run.started_ms);
-    let mut links = store.link_runs(run.instrument, &run.title, TREND_RUNS_MAX)?;
-    for link in &mut links {
-        link.points.retain(|(started_ms, _)| *started_ms <= run.started_ms);
-    }
+    let known = store.past(run, TREND_RUNS_MAX)?;
     let filter = Filter {
         instrument: Some(run.instrument),
         title: Some(run.title.clone()),
@@ -120,12 +112,13 @@ fn past(store: &Store, run: &Run) -> Result<Past, StoreError> {
     let runs = store.list(&filter, EARLIER_RUNS_MAX)?;
     let earlier = runs.iter().find(|one| one.started_ms < run.started_ms);
     Ok(Past {
-        faults: ongoing(&verdicts),
-        scores: standings(&verdicts, Hysteresis::default())
+        faults: known.faults,
+        scores: known
+            .standings
             .into_iter()
             .map(|standing| (standing.endpoint, standing.score))
             .collect(),
-        links,
+        links: known.links,
         earlier: earlier.map(|one| store.load(one.id)).transpose()?.flatten(),
     })
 }

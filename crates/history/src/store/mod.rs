@@ -24,6 +24,7 @@ mod bytes;
 mod cells;
 mod days;
 mod open;
+mod past;
 mod read;
 mod remove;
 mod schema;
@@ -36,6 +37,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 
 pub use cells::Detail;
 pub use days::LinkDay;
+pub use past::Past;
 pub use read::{FigurePoint, FigureSeries, Filter, LinkRun, LinkSeries, Summary};
 
 /// Milliseconds of a day.

@@ -53,6 +53,14 @@ impl Store {
     /// # Errors
     /// The file cannot be opened, is no history, or that of a newer program.
     pub fn open_to_read(path: &Path) -> Result<Option<Self>, StoreError> {
+        Self::open_to_read_within(path, BUSY_TIMEOUT)
+    }
+
+    /// As [`Store::open_to_read`], for a reader who waits for another process no longer than this.
+    ///
+    /// # Errors
+    /// As [`Store::open_to_read`].
+    pub fn open_to_read_within(path: &Path, wait: Duration) -> Result<Option<Self>, StoreError> {
         match path.try_exists() {
             Ok(true) => {}
             Ok(false) => return Ok(None),
@@ -60,7 +68,7 @@ impl Store {
         }
         // SQLite says only that it cannot open the file.
         std::fs::File::open(path).map_err(StoreError::File)?;
-        let connection = match readable(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        let connection = match readable(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
             // A reader needs files beside it, and cannot make them. Without a log beside it, no
             // process writes, and the file alone has everything.
             Err(error) if needs_files(&error) && !beside(path, "-wal").exists() => read_unchanging(path)?,
@@ -83,9 +91,9 @@ impl Store {
 }
 
 /// A connection that has read the database's head.
-fn readable(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error> {
+fn readable(path: &Path, flags: OpenFlags, wait: Duration) -> Result<Connection, rusqlite::Error> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.busy_timeout(wait)?;
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)
 }
@@ -93,7 +101,7 @@ fn readable(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error
 /// Reads a database without any file beside it.
 pub(super) fn read_unchanging(path: &Path) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    readable(&unchanging(path), flags)
+    readable(&unchanging(path), flags, BUSY_TIMEOUT)
 }
 
 fn needs_files(error: &rusqlite::Error) -> bool {

@@ -10,12 +10,12 @@ use crate::text::key_of;
 use crate::view::{Pair, Plane, Tally, View};
 use crate::words::rate;
 
-/// All matrices.
-pub(super) fn write(out: &mut String, view: &View<'_>) {
+/// All matrices. What they lead to is on this page; empty: on the same one.
+pub(super) fn write(out: &mut String, view: &View<'_>, page: &str) {
     out.push_str("<section id=\"matrix\">\n<h2>Matrix</h2>\n");
     if view.is_of_single_endpoints() {
         out.push_str("<p class=\"sub\">requests to single endpoints</p>\n");
-        single_endpoints(out, view);
+        single_endpoints(out, view, page);
         out.push_str("</section>\n");
         return;
     }
@@ -28,7 +28,7 @@ pub(super) fn write(out: &mut String, view: &View<'_>) {
         }
     );
     if view.planes.len() > 1 {
-        table(out, view, "all ways to copy", &|pair| overview(view, pair));
+        table(out, view, "all ways to copy", &|pair| overview(view, page, pair));
     }
     for plane in &view.planes {
         let open = if plane.tally.failed > 0 || view.planes.len() == 1 {
@@ -47,7 +47,7 @@ pub(super) fn write(out: &mut String, view: &View<'_>) {
                 false => "✕ with the key of its failure, ✓ with the seconds of the copy",
             }
         );
-        table(out, view, &name, &|pair| in_plane(view, plane, pair));
+        table(out, view, &name, &|pair| in_plane(view, page, plane, pair));
         out.push_str("</details>\n");
     }
     out.push_str("</section>\n");
@@ -77,7 +77,7 @@ fn table(out: &mut String, view: &View<'_>, name: &str, cell: &dyn Fn(Pair) -> S
     out.push_str("</tbody></table></div>\n");
 }
 
-fn overview(view: &View<'_>, pair: Pair) -> String {
+fn overview(view: &View<'_>, page: &str, pair: Pair) -> String {
     let cells = view.between(pair);
     let id = pair_id(pair);
     let tally = Tally::of(cells.iter().map(|at| &view.run.cells[*at]));
@@ -90,10 +90,10 @@ fn overview(view: &View<'_>, pair: Pair) -> String {
         } => return "<td class=\"n\">·</td>".to_owned(),
         _ => return "<td></td>".to_owned(),
     };
-    format!("<td class=\"{class}\"><a href=\"#{id}\">{count}{shape}</a></td>")
+    format!("<td class=\"{class}\"><a href=\"{page}#{id}\">{count}{shape}</a></td>")
 }
 
-fn in_plane(view: &View<'_>, plane: &Plane, pair: Pair) -> String {
+fn in_plane(view: &View<'_>, page: &str, plane: &Plane, pair: Pair) -> String {
     let Some(at) = plane.cells.get(&pair) else {
         return "<td></td>".to_owned();
     };
@@ -107,7 +107,7 @@ fn in_plane(view: &View<'_>, plane: &Plane, pair: Pair) -> String {
         Outcome::Skipped { .. } => ("s", "–".to_owned()),
         Outcome::NotApplicable { .. } => ("n", "·".to_owned()),
     };
-    format!("<td class=\"{class}\"><a href=\"#c{at}\">{shown}</a></td>")
+    format!("<td class=\"{class}\"><a href=\"{page}#c{at}\">{shown}</a></td>")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a time for people")]
@@ -119,7 +119,7 @@ fn number(view: &View<'_>, cell: &Cell) -> String {
 }
 
 /// A row for each endpoint, and a column for each protocol and credential.
-fn single_endpoints(out: &mut String, view: &View<'_>) {
+fn single_endpoints(out: &mut String, view: &View<'_>, page: &str) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Endpoints\">\n");
     out.push_str("<table class=\"matrix\"><thead><tr><td></td>");
     for plane in &view.planes {
@@ -131,6 +131,7 @@ fn single_endpoints(out: &mut String, view: &View<'_>) {
         for plane in &view.planes {
             out.push_str(&in_plane(
                 view,
+                page,
                 plane,
                 Pair {
                     source: at,

@@ -24,7 +24,9 @@ use crate::words::{counted, duration, moment};
 
 /// The colours of all pages, light and dark.
 pub const THEME: &str = include_str!("theme.css");
-const STYLE: &str = include_str!("style.css");
+/// The looks of matrices.
+pub const MATRIX_STYLE: &str = include_str!("matrix.css");
+const STYLE: &str = concat!(include_str!("style.css"), include_str!("matrix.css"));
 
 /// The whole page.
 #[must_use]
@@ -32,7 +34,7 @@ pub fn write(view: &View<'_>) -> String {
     let mut out = String::new();
     head(&mut out, view);
     failures(&mut out, view);
-    matrix::write(&mut out, view);
+    matrix::write(&mut out, view, "");
     endpoints::write(&mut out, view);
     links::write(&mut out, view);
     let _ = writeln!(
@@ -42,6 +44,15 @@ pub fn write(view: &View<'_>) -> String {
         moment(view.run.started_ms),
         moment(view.run.ended_ms)
     );
+    out
+}
+
+/// The matrices alone, for a page that has [`THEME`] and [`MATRIX_STYLE`]. What they lead to is on
+/// the whole page, which is at this path.
+#[must_use]
+pub fn matrix(view: &View<'_>, page: &str) -> String {
+    let mut out = String::new();
+    matrix::write(&mut out, view, page);
     out
 }
 

@@ -68,6 +68,20 @@ fn every_place_that_is_linked_exists_once() {
 }
 
 #[test]
+fn matrices_alone_lead_to_the_whole_page() {
+    let run = mesh_run(4);
+    let view = View::new(&run);
+    let alone = matrix(&view, "/mesh/runs/7");
+    let (whole, found) = (write(&view), elements(&alone));
+    let places = values(&found, "href");
+    assert!(!places.is_empty() && !alone.contains("href=\"#"), "{alone}");
+    for place in places {
+        let id = place.strip_prefix("/mesh/runs/7#").unwrap();
+        assert!(whole.contains(&format!("id=\"{id}\"")), "{place}");
+    }
+}
+
+#[test]
 fn nothing_comes_from_elsewhere_and_nothing_runs() {
     let mut run = mesh_run(4);
     let odd = "\"><script>alert(1)</script><img src='x' onerror='alert(1)'>\u{202e}";
