@@ -45,6 +45,8 @@ pub(crate) const EVENTS_QUEUED_MAX: usize = 64 * 1024;
 pub(crate) const EVENTS_GATHER_TIME: Duration = Duration::from_millis(25);
 /// Time for the last packets of the monitoring when the server stops.
 pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);
+/// Time for the last log lines when a process stops: a pipe or the journal may take no more.
+pub(crate) const LAST_LINES_WAIT: Duration = Duration::from_secs(2);
 /// Most checksums that are being computed or queued at the same time.
 pub(crate) const CHECKSUMS_COMPUTED_MAX: usize = 1024;
 /// Lines of the log that are kept in memory for questions about a transfer, in bytes. About ten

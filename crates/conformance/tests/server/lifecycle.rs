@@ -1,12 +1,14 @@
 //! How a server ends, and what it says of a configuration that it cannot take over.
 
+use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
-use conformance::{Lab, log_lines, until};
+use conformance::{Lab, log_lines, run, until};
 use serde_json::Value;
-use testkit::{Access, Crossload, available};
+use testkit::{Access, Crossload, Queue, QueueOptions, available};
 
 /// Limit for what must happen.
 const SOON: Duration = Duration::from_secs(20);
@@ -131,4 +133,45 @@ fn a_failed_reload_shows_until_it_is_mended() {
         says(&ready(&lab, &server).1, "configuration").is_some_and(|check| check["ok"] == true)
     });
     assert!(metric(&server).contains("crossload_config_last_reload_successful 1\n"));
+}
+
+/// What a pipe of Linux holds, in bytes.
+const PIPE_BYTES: usize = 64 << 10;
+
+/// A named pipe that takes nothing more, for as long as the file lives.
+fn full_pipe(lab: &Lab, path: &Path) -> File {
+    run(lab.command("mkfifo").expect("mkfifo").arg(path)).succeeded();
+    let pipe = OpenOptions::new().read(true).write(true).open(path);
+    let mut pipe = pipe.expect("a pipe");
+    pipe.write_all(&vec![b'\n'; PIPE_BYTES]).expect("room in it");
+    pipe
+}
+
+#[test]
+fn a_log_that_takes_no_line_keeps_no_process_from_stopping() {
+    let test = "a_log_that_takes_no_line_keeps_no_process_from_stopping";
+    let Some(lab) = available(test, Lab::new("stuck-log")) else {
+        return;
+    };
+    let path = lab.fresh("log");
+    let _pipe = full_pipe(&lab, &path);
+    let log = format!("[log]\nfile = {path:?}\n");
+    let mut options = lab.options("stuck");
+    options.more = log.clone();
+    let mut server = lab.crossload(options).expect("a server");
+    let mut queue = Queue::start(QueueOptions {
+        name: "queue".to_owned(),
+        directory: lab.fresh("queue"),
+        port: 0,
+        certificate: None,
+        ca_file: lab.authority().ca_file(),
+        trust_directory: lab.authority().trust_directory(),
+        voms_directory: None,
+        queue: "anonymous = true\n".to_owned(),
+        more: log,
+    })
+    .expect("a queue");
+    // They would be killed after ten seconds, which is no success.
+    assert!(server.process().terminate().expect("it ends").success());
+    assert!(queue.process().terminate().expect("it ends").success());
 }

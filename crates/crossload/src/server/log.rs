@@ -14,7 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::limits::{LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
+use crate::limits::{LAST_LINES_WAIT, LOG_GATHER_TIME, LOG_LINES_QUEUED_MAX};
 use config::LogFormat;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -246,11 +246,12 @@ impl Log {
         self.0.queue.add(|waiting| waiting.reopen_at = Some(waiting.text.len()));
     }
 
-    /// Blocks until everything is written.
+    /// Blocks until everything is written, but at most for [`LAST_LINES_WAIT`]: a destination that
+    /// takes no more lines must not keep the process from ending.
     pub(crate) fn flush(&self) {
         let (done, wait) = sync_channel(1);
         self.0.queue.add(|waiting| waiting.flushes.push(done));
-        let _ = wait.recv();
+        let _ = wait.recv_timeout(LAST_LINES_WAIT);
     }
 }
 
