@@ -302,7 +302,7 @@ impl Form {
         Ok(match format {
             LogFormat::Json => Self::Json,
             LogFormat::Text => Self::Text,
-            LogFormat::Journald => Self::Journal(Journal::connect(Path::new(JOURNAL_SOCKET))?),
+            LogFormat::Journald => Self::Journal(Journal::find(Path::new(JOURNAL_SOCKET))?),
             LogFormat::Auto if !is_file && io::stderr().is_terminal() => Self::Text,
             LogFormat::Auto => Self::Json,
         })

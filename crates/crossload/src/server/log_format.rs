@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use reports::words::visible;
 use serde_json::{Map, Value};
@@ -76,24 +76,30 @@ fn push(message: &mut String, name: &str, value: &Value) {
 }
 
 /// systemd's journal.
-pub(super) struct Journal(UnixDatagram);
+pub(super) struct Journal {
+    own: UnixDatagram,
+    /// Looked up for each entry, as `sd_journal_send` does: the journal may make it anew.
+    socket: PathBuf,
+}
 
 impl Journal {
-    /// Connects to the socket.
+    /// Makes sure that the socket takes entries.
     ///
     /// # Errors
     /// There is no journal.
-    pub(super) fn connect(socket: &Path) -> io::Result<Self> {
-        let own = UnixDatagram::unbound()?;
-        own.connect(socket)?;
-        Ok(Self(own))
+    pub(super) fn find(socket: &Path) -> io::Result<Self> {
+        UnixDatagram::unbound()?.connect(socket)?;
+        Ok(Self {
+            own: UnixDatagram::unbound()?,
+            socket: socket.to_owned(),
+        })
     }
 
     /// Sends each line of JSON as an entry. Returns how many are lost.
     pub(super) fn send(&self, lines: &[u8]) -> u64 {
         let mut lost = 0;
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let sent = parse(line).map(|fields| self.0.send(&entry(&fields)));
+            let sent = parse(line).map(|fields| self.own.send_to(&entry(&fields), &self.socket));
             lost += u64::from(!matches!(sent, Some(Ok(_))));
         }
         lost
@@ -198,7 +204,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let receiver = UnixDatagram::bind(&path).unwrap();
-        let journal = Journal::connect(&path).unwrap();
+        let journal = Journal::find(&path).unwrap();
         assert_eq!(journal.send(LINE.as_bytes()), 0);
         let mut buffer = [0; 4096];
         let length = receiver.recv(&mut buffer).unwrap();
@@ -221,8 +227,22 @@ mod tests {
             buffer[..length].windows(expected.len()).any(|part| part == expected),
             "{entry}"
         );
+    }
+
+    #[test]
+    fn a_journal_that_comes_back_gets_entries_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        assert!(Journal::find(&path).is_err(), "there is none yet");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let journal = Journal::find(&path).unwrap();
         drop(receiver);
         assert_eq!(journal.send(LINE.as_bytes()), 1);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(journal.send(LINE.as_bytes()), 1);
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        assert_eq!(journal.send(LINE.as_bytes()), 0);
+        assert!(receiver.recv(&mut [0; 4096]).is_ok());
     }
 
     #[test]
