@@ -21,23 +21,24 @@ struct Room {
 /// The room below a path. Nodes that tell no status are asked in their own protocol, if that is
 /// XRootD's; others do not count.
 pub(crate) async fn of_all(redirector: &Redirector, path: &LogicalPath) -> SharedSpace {
-    let (mut told, mut silent) = (Vec::new(), Vec::new());
+    let (mut told, mut silent, mut all) = (Vec::new(), Vec::new(), 0);
     redirector.director.with_nodes(|nodes, now_ms| {
-        for (id, node) in nodes
-            .iter()
-            .filter(|(_, node)| node.is_present() && is_below(node, path))
-        {
-            match node.status(now_ms) {
+        for (id, node) in nodes.iter().filter(|(_, node)| is_below(node, path)) {
+            all += 1;
+            match node.status(now_ms).filter(|_| node.is_present()) {
                 Some(status) => told.push(Room {
                     total_bytes: status.total_bytes,
                     free_bytes: if node.takes_writes() { status.free_bytes } else { 0 },
                 }),
-                None => silent.push(id),
+                None if node.is_present() => silent.push(id),
+                None => {}
             }
         }
     });
     let asked = join_all(silent.into_iter().map(|id| ask(redirector, id, path))).await;
-    sum(told.into_iter().chain(asked.into_iter().flatten()))
+    let mut room = sum(told.into_iter().chain(asked.into_iter().flatten()));
+    room.unheard = u64::saturating_sub(all, room.heard);
+    room
 }
 
 /// Whether files below the path may be on the node.
@@ -66,9 +67,12 @@ fn sum(rooms: impl Iterator<Item = Room>) -> SharedSpace {
             free_bytes: 0,
             used_bytes: 0,
             quota_bytes: None,
+            device: None,
         },
         largest_free_bytes: 0,
         nodes: 0,
+        heard: 0,
+        unheard: 0,
     };
     for room in rooms {
         let space = &mut all.space;
@@ -78,6 +82,7 @@ fn sum(rooms: impl Iterator<Item = Room>) -> SharedSpace {
         space.used_bytes = sum_of(space.used_bytes, room.total_bytes.saturating_sub(room.free_bytes));
         all.largest_free_bytes = all.largest_free_bytes.max(free_bytes);
         all.nodes += u64::from(free_bytes > 0);
+        all.heard += 1;
     }
     all
 }
@@ -100,7 +105,7 @@ mod tests {
         let all = sum([room(100, 30), room(50, 20), room(10, 0)].into_iter());
         let space = (all.space.total_bytes, all.space.free_bytes, all.space.used_bytes);
         assert_eq!(space, (160, 50, 110));
-        assert_eq!((all.largest_free_bytes, all.nodes), (30, 2));
+        assert_eq!((all.largest_free_bytes, all.nodes, all.heard), (30, 2, 3));
         // Sizes are numbers of 63 bits for clients, whatever a node tells.
         let huge = || room(u64::MAX, u64::MAX);
         for all in [

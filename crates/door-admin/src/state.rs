@@ -201,6 +201,7 @@ mod tests {
                     free_bytes: 5,
                     used_bytes: 4,
                     quota_bytes: None,
+                    device: None,
                 },
             )],
             certificate_expiry_s: Some(1_900_000_000),

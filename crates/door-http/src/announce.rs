@@ -78,7 +78,7 @@ pub(crate) async fn space(exchange: &mut FileExchange<'_, '_>, report: &dyn Spac
     if !report.may_read(exchange.requester()) {
         return Err(refused(exchange, "storage_report.readers"));
     }
-    whole(exchange, &report.document().await).await
+    whole(exchange, &report.document().await?).await
 }
 
 fn node(exchange: &FileExchange<'_, '_>) -> Result<Arc<dyn Node>> {

@@ -4,10 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use endpoint::Requester;
-use types::LogicalPath;
+use types::{LogicalPath, Result};
 
 /// A document that is being made.
-pub type DocumentFuture<'a> = Pin<Box<dyn Future<Output = String> + Send + 'a>>;
+pub type DocumentFuture<'a> = Pin<Box<dyn Future<Output = Result<String>> + Send + 'a>>;
 
 /// What knows how much space there is.
 pub trait SpaceReport: Send + Sync + 'static {
@@ -18,5 +18,7 @@ pub trait SpaceReport: Send + Sync + 'static {
     fn may_read(&self, requester: Requester<'_>) -> bool;
 
     /// The document, as JSON.
+    ///
+    /// Errors: those of storage that cannot say how much space it has.
     fn document(&self) -> DocumentFuture<'_>;
 }

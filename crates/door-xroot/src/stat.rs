@@ -160,6 +160,8 @@ async fn space(exchange: &mut Exchange<'_>, path: &LogicalPath) -> Result<()> {
                 space,
                 largest_free_bytes: space.free_bytes,
                 nodes: 1,
+                heard: 1,
+                unheard: 0,
             }
         }
     };

@@ -107,6 +107,10 @@ pub struct SharedSpace {
     pub largest_free_bytes: u64,
     /// How many take new files.
     pub nodes: u64,
+    /// How many have told their room.
+    pub heard: u64,
+    /// How many may have files there, and have not told their room: it is missing.
+    pub unheard: u64,
 }
 
 /// Other servers that have the files of an export.

@@ -30,6 +30,7 @@ pub(crate) const UNKNOWN: Space = Space {
     free_bytes: i64::MAX.unsigned_abs(),
     used_bytes: 0,
     quota_bytes: None,
+    device: None,
 };
 
 /// The files of a directory on another server. Cheap to clone.
@@ -300,6 +301,7 @@ impl RemoteStore {
                 free_bytes,
                 used_bytes,
                 quota_bytes: None,
+                device: None,
             });
         }
         let space = match self.told(self.upstream.client.space(&resource).await, &root) {
@@ -315,6 +317,7 @@ impl RemoteStore {
             free_bytes: space.free_bytes,
             used_bytes: space.used_bytes,
             quota_bytes: space.quota_bytes,
+            device: None,
         })
     }
 

@@ -202,7 +202,7 @@ fn a_redirector_reports_the_sum_of_its_nodes() {
         let redirector = lab.crossload(options)?;
         Ok((lab, nodes, redirector))
     });
-    let Some((lab, nodes, redirector)) = available(test, started) else {
+    let Some((lab, mut nodes, redirector)) = available(test, started) else {
         return;
     };
     for (node, seed) in nodes.iter().zip([1, 2]) {
@@ -210,7 +210,7 @@ fn a_redirector_reports_the_sum_of_its_nodes() {
         lab.upload(&node.url(&format!("/data/f{seed}")), &content, &[])
             .expect(201);
     }
-    let of_nodes = || {
+    let of_nodes = |nodes: &[Crossload]| {
         let rooms = nodes.iter().map(|node| reported(&report(&lab, node), "data"));
         rooms.fold(Room { used: 0, left: 0 }, |sum, room| Room {
             used: sum.used + room.used,
@@ -218,7 +218,7 @@ fn a_redirector_reports_the_sum_of_its_nodes() {
         })
     };
     until("the redirector has heard of both files", SOON, || {
-        let sum = of_nodes();
+        let sum = of_nodes(&nodes);
         sum.used >= 2 * FILE_BYTES && reported(&report(&lab, &redirector), "data") == sum
     });
     let told = report(&lab, &redirector);
@@ -227,4 +227,52 @@ fn a_redirector_reports_the_sum_of_its_nodes() {
     assert_eq!(room, by_webdav(&lab, &redirector.url("/data")));
     assert_eq!(room, by_query(&lab, &redirector, "/data"));
     assert_eq!(room.used + room.left, 3 * QUOTA);
+    assert!(share(&told, "data")["message"].is_null(), "{told:#}");
+    // What cannot be asked is not as if it were not there.
+    nodes[1].process().kill_hard();
+    until("the report says what is missing", SOON, || {
+        share(&report(&lab, &redirector), "data")["message"]
+            == "1 of 2 nodes does not answer: the space there is missing"
+    });
+    let room = reported(&report(&lab, &redirector), "data");
+    assert_eq!(room.used + room.left, QUOTA);
+    nodes[0].process().kill_hard();
+    let mut answer = lab.curl(&[&redirector.url("/srr")]);
+    until("there is no report without nodes", SOON, || {
+        answer = lab.curl(&[&redirector.url("/srr")]);
+        answer.status != 200
+    });
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("60")));
+}
+
+#[test]
+fn a_directory_that_was_moved_counts_no_file_system_twice() {
+    let test = "a_directory_that_was_moved_counts_no_file_system_twice";
+    let started = Lab::new("space-moved").and_then(|lab| {
+        let mut options = lab.options("se");
+        let mut second = options.exports[0].clone();
+        second.path = "/second".to_owned();
+        second.directory = lab.fresh("second");
+        options.exports.push(second);
+        options.more = "[storage_report]\npath = \"/srr\"\n".to_owned();
+        let moved = options.exports[1].directory.clone();
+        let server = lab.crossload(options)?;
+        Ok((lab, moved, server))
+    });
+    let Some((lab, moved, server)) = available(test, started) else {
+        return;
+    };
+    let total = || report(&lab, &server)["storageservice"]["storagecapacity"]["online"]["totalsize"].clone();
+    let size = |report: &Value, name: &str| share(report, name)["totalsize"].as_u64().expect("a size");
+    let before = total().as_u64().expect("a size");
+    std::fs::rename(&moved, moved.with_extension("gone")).expect("a move");
+    let after = report(&lab, &server);
+    assert_eq!(
+        size(&after, "data").abs_diff(size(&after, "second")),
+        0,
+        "they share a file system"
+    );
+    let now = total().as_u64().expect("a size");
+    // Others write to this disk.
+    assert!(now < before + before / 2, "{before} {now}");
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use config::{Configuration, Export};
+use credentials::{Activities, Activity};
 use door_admin::Part;
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
 use identity::delegation::Delegations;
 use net::tls::ClientTls;
-use policy::{AnonymousAccess, Rule};
+use policy::{AnonymousAccess, ExportRules, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 use types::LogicalPath;
@@ -304,13 +305,31 @@ impl Exported {
     }
 }
 
-/// Whether any client may write to the export. If not, it needs no hidden directory.
+/// Whether the store of the export is opened for changes. If no client can have a right to any, it
+/// needs no hidden directory.
 pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
-    let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
-    let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
-    let by_token = configuration.macaroons.secret_file.is_some() || by_issuer;
     let by_anyone = export.anonymous == AnonymousAccess::Write;
-    (by_anyone || by_token || by_rule) && !export.is_read_only()
+    (by_anyone || !configuration.rules.is_empty() || has_further_rights(configuration)) && !export.is_read_only()
+}
+
+/// Whether credentials, or records of an `authdb`, may give rights beside the rules.
+fn has_further_rights(configuration: &Configuration) -> bool {
+    let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
+    by_issuer || configuration.macaroons.secret_file.is_some() || configuration.policy.authdb_file.is_some()
+}
+
+/// Whether some client may store new files in an export, or on the nodes of a redirector.
+pub(super) fn takes_files(export: &ExportRules, configuration: &Configuration) -> bool {
+    let uploads = Activities::of(&[Activity::Upload, Activity::Insert]);
+    let allowed = export.ceiling().intersection(uploads);
+    let gives = |rule: &config::Rule| {
+        let is_here = rules::meets(&rule.path.to_string(), export.path.as_str());
+        is_here && !rule.may.1.intersection(allowed).is_empty()
+    };
+    let by_anyone = export.anonymous == AnonymousAccess::Write;
+    let by_redirector = configuration.hand_over.key_file.is_some();
+    let by_rule = configuration.rules.iter().any(gives);
+    (by_anyone || by_redirector || by_rule || has_further_rights(configuration)) && !allowed.is_empty()
 }
 
 fn store_key(export: &Export, configuration: &Configuration, writable: bool) -> StoreKey {
@@ -351,4 +370,39 @@ fn open_directory(key: &DirectoryKey, secrets: &SecretFiles, log: &Log) -> Resul
             "parts_removed": cleaned.parts}),
     );
     Ok(Store::new(Arc::new(posix)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn an_export_takes_files_where_someone_may_store_them() {
+        let takes = |export: &str, more: &str| {
+            let text = format!("[[export]]\npath = \"/data\"\ndirectory = \"/d\"\n{export}\n{more}");
+            let configuration = Configuration::parse(&text, Path::new("/etc"), "c.toml").unwrap();
+            takes_files(&configuration.exports[0].rules(), &configuration)
+        };
+        let rule = |lines: &str| format!("[[rule]]\nwho = \"anyone\"\n{lines}\n");
+        let open = "anonymous = \"write\"\n";
+        assert!(!takes("", ""));
+        assert!(takes(open, ""));
+        assert!(!takes(&format!("{open}read_only = true"), ""));
+        assert!(!takes(&format!("{open}ceiling = [\"read\", \"delete\"]"), ""));
+        assert!(takes(&format!("{open}ceiling = [\"read\", \"create\"]"), ""));
+        assert!(takes("", &rule("may = [\"write\"]")));
+        assert!(takes("", &rule("path = \"/data/a*\"\nmay = [\"create\"]")));
+        for given in [
+            "may = [\"read\", \"stage\"]",
+            "may_not = [\"write\"]",
+            "path = \"/other\"\nmay = [\"write\"]",
+        ] {
+            assert!(!takes("", &rule(given)), "{given}");
+        }
+        assert!(takes("", "[macaroons]\nsecret_file = \"s\"\n"));
+        assert!(takes("", "[hand_over]\nkey_file = \"k\"\n"));
+        assert!(!takes("ceiling = [\"read\"]", "[macaroons]\nsecret_file = \"s\"\n"));
+    }
 }

@@ -123,6 +123,7 @@ impl storage::Store for Elsewhere {
             free_bytes,
             used_bytes,
             quota_bytes,
+            device: None,
         })))
     }
 }

@@ -136,12 +136,15 @@ impl OtherServers for Fake {
             free_bytes: 50,
             used_bytes: 50,
             quota_bytes: None,
+            device: None,
         };
         Box::pin(async move {
             Ok(SharedSpace {
                 space,
                 largest_free_bytes: 30,
                 nodes: 2,
+                heard: 2,
+                unheard: 0,
             })
         })
     }

@@ -16,6 +16,8 @@ pub struct Space {
     pub used_bytes: u64,
     /// The export's quota.
     pub quota_bytes: Option<u64>,
+    /// The number of the file system; `None` where it is not on this machine.
+    pub device: Option<u64>,
 }
 
 /// The usage of a virtual organisation's quota.

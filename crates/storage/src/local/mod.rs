@@ -346,6 +346,7 @@ pub fn space(path: &LogicalPath) -> Result<Space> {
         free_bytes,
         used_bytes,
         quota_bytes: None,
+        device: None,
     })
 }
 

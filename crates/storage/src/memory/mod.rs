@@ -407,6 +407,7 @@ impl Storage for Memory {
             free_bytes,
             used_bytes,
             quota_bytes: None,
+            device: None,
         })
     }
 

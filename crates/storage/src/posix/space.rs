@@ -33,6 +33,8 @@ type Moment = (i64, i64);
 
 pub(crate) struct SpaceUsage {
     root: OwnedFd,
+    /// The number of the file system, which stays the same while `root` is open.
+    device: Option<u64>,
     reserve_bytes: u64,
     quota_bytes: Option<u64>,
     /// The usage of each VO.
@@ -55,6 +57,7 @@ impl SpaceUsage {
     pub(crate) fn new(root: OwnedFd, reserve_bytes: u64, quota_bytes: Option<u64>, accounts: Accounts) -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         Self {
+            device: fs::fstat(&root).ok().map(|facts| facts.st_dev),
             root,
             reserve_bytes,
             quota_bytes,
@@ -231,6 +234,7 @@ impl SpaceUsage {
                 .saturating_sub(promised),
             used_bytes: disk.used_bytes,
             quota_bytes: self.quota_bytes,
+            device: self.device,
         };
         if let Some(quota) = self.quota_bytes {
             let taken = self.used() + self.pending_bytes.load(Ordering::Relaxed);

@@ -95,6 +95,7 @@ mod tests {
                 free_bytes,
                 used_bytes: 0,
                 quota_bytes,
+                device: None,
             },
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Share {
     pub(super) is_writable: bool,
     /// What its room is a part of.
     pub(super) part_of: PartOf,
+    /// What readers should know of it.
+    pub(super) message: Option<String>,
 }
 
 /// What the room of a share is a part of.
@@ -68,11 +70,15 @@ impl Share {
             (false, true) => "open",
             (false, false) => "closed",
         };
-        json!({
+        let mut share = json!({
             "name": self.name, "timestamp": report.now_s, "accesslatency": "online", "retentionpolicy": "replica",
             "totalsize": bytes(self.total_bytes()), "usedsize": bytes(self.used_bytes), "path": [self.path],
             "assignedendpoints": ["all"], "vos": self.vos, "servingstate": state,
-        })
+        });
+        if let Some(message) = &self.message {
+            share["message"] = message.as_str().into();
+        }
+        share
     }
 }
 
@@ -112,37 +118,55 @@ fn bytes(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Total and used bytes of everything: a file system that several shares use counts once.
-fn capacity(shares: &[Share]) -> (u64, u64) {
-    #[derive(Default)]
-    struct FileSystem {
-        whole: (u64, u64),
-        quotas: (u64, u64),
+/// Total and used bytes, and the most that one share has free.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    total_bytes: u64,
+    used_bytes: u64,
+    free_bytes_max: u64,
+}
+
+impl Sum {
+    fn add(&mut self, share: &Share) {
+        self.total_bytes = self.total_bytes.saturating_add(share.total_bytes());
+        self.used_bytes = self.used_bytes.saturating_add(share.used_bytes);
+        self.free_bytes_max = self.free_bytes_max.max(share.free_bytes);
     }
-    let add = |sum: &mut (u64, u64), share: &Share| {
-        *sum = (
-            sum.0.saturating_add(share.total_bytes()),
-            sum.1.saturating_add(share.used_bytes),
-        );
-    };
-    let mut file_systems: BTreeMap<u64, FileSystem> = BTreeMap::new();
-    let mut sum = (0, 0);
+
+    /// The same on one file system, whose free space each of the shares has counted as its own.
+    fn on_one_file_system(self) -> Self {
+        let all = self.used_bytes.saturating_add(self.free_bytes_max);
+        Self {
+            total_bytes: self.total_bytes.min(all),
+            ..self
+        }
+    }
+}
+
+/// Total and used bytes of everything: a file system that several shares use counts once. A share
+/// without quota has the figures of all of it, with the files of quotas.
+fn capacity(shares: &[Share]) -> (u64, u64) {
+    let mut wholes: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut quotas: BTreeMap<u64, Sum> = BTreeMap::new();
+    let mut sum = Sum::default();
     for share in shares {
         match share.part_of {
             PartOf::Share => {}
-            PartOf::Nothing => add(&mut sum, share),
-            PartOf::QuotaOn(device) => add(&mut file_systems.entry(device).or_default().quotas, share),
+            PartOf::Nothing => sum.add(share),
+            PartOf::QuotaOn(device) => quotas.entry(device).or_default().add(share),
             PartOf::FileSystem(device) => {
-                let whole = &mut file_systems.entry(device).or_default().whole;
+                let whole = wholes.entry(device).or_default();
                 *whole = (*whole).max((share.total_bytes(), share.used_bytes));
             }
         }
     }
-    for FileSystem { whole, quotas } in file_systems.into_values() {
-        let larger = if whole.0 >= quotas.0 { whole } else { quotas };
-        sum = (sum.0.saturating_add(larger.0), sum.1.saturating_add(larger.1));
-    }
-    sum
+    let quotas = quotas.into_iter().filter(|(device, _)| !wholes.contains_key(device));
+    let quotas = quotas.map(|(_, quotas)| quotas.on_one_file_system());
+    let quotas = quotas.map(|quotas| (quotas.total_bytes, quotas.used_bytes));
+    let own = wholes.values().copied().chain(quotas);
+    own.fold((sum.total_bytes, sum.used_bytes), |all, one| {
+        (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
+    })
 }
 
 #[cfg(test)]
@@ -158,6 +182,7 @@ mod tests {
             free_bytes,
             is_writable: true,
             part_of,
+            message: None,
         }
     }
 
@@ -173,6 +198,16 @@ mod tests {
             share("far", 100, 900, PartOf::Nothing),
         ];
         assert_eq!(capacity(&shares), (100 + 10 + 1000, 10 + 3 + 100));
+        // Quotas larger than what is left: they share 40 free bytes.
+        let quotas = [
+            share("a", 10, 40, PartOf::QuotaOn(1)),
+            share("b", 5, 40, PartOf::QuotaOn(1)),
+            share("c", 0, 7, PartOf::QuotaOn(1)),
+        ];
+        assert_eq!(capacity(&quotas), (10 + 5 + 40, 15));
+        // The whole file system has their files, and may have fewer bytes than they promise.
+        let with_whole = [quotas.to_vec(), vec![share("w", 50, 40, PartOf::FileSystem(1))]].concat();
+        assert_eq!(capacity(&with_whole), (90, 50));
         let huge = [share("x", u64::MAX, u64::MAX, PartOf::Nothing)];
         assert_eq!(capacity(&huge), (u64::MAX, u64::MAX));
         assert_eq!(bytes(u64::MAX), i64::MAX);
@@ -187,7 +222,10 @@ mod tests {
                 url: "https://se.example.org:443/".to_owned(),
                 interface: "https",
             }],
-            shares: vec![share("data", 10, 90, PartOf::FileSystem(1))],
+            shares: vec![Share {
+                message: Some("half of it".to_owned()),
+                ..share("data", 10, 90, PartOf::FileSystem(1))
+            }],
             is_draining: true,
             now_s: 1_795_287_686,
         };
@@ -204,6 +242,7 @@ mod tests {
             (Some(100), Some("draining"))
         );
         assert_eq!(share["path"], json!(["/data"]));
+        assert_eq!(share["message"], "half of it");
         assert_eq!(service["qualitylevel"], "testing");
     }
 }

@@ -2,20 +2,23 @@
 
 mod document;
 
-use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use config::{Configuration, StorageReport};
 use door_http::{DocumentFuture, SpaceReport};
-use endpoint::{Requester, SharedExports, clock};
+use endpoint::{Export, Requester, SharedExports, SharedSpace, clock};
 use policy::{Area, Drain, Rule, Who};
-use types::{Location, LogicalPath};
+use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
+use super::exported::takes_files;
 use super::node::{NodeState, doors, names};
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 use document::{Endpoint, PartOf, Report, Share};
+
+/// When a collector may ask again for a report that cannot be made now.
+const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// What the report is built on.
 pub(crate) struct ReportGround {
@@ -51,8 +54,7 @@ struct Settings {
 #[derive(Debug)]
 struct Known {
     path: LogicalPath,
-    directory: Option<PathBuf>,
-    is_writable: bool,
+    takes_files: bool,
 }
 
 impl Subsystem for SpaceReports {
@@ -104,38 +106,45 @@ impl SpaceReport for SpaceReports {
                 name: &settings.name,
                 quality: &settings.wanted.quality,
                 endpoints: settings.endpoints.clone(),
-                shares: self.0.shares(&settings).await,
+                shares: self.0.shares(&settings).await?,
                 is_draining: *self.0.node.steps().borrow() != Drain::Active,
                 now_s: clock::now_s(),
             };
-            report.text()
+            Ok(report.text())
         })
     }
 }
 
 impl Inner {
     /// Each export, then each quota within it.
-    async fn shares(&self, settings: &Settings) -> Vec<Share> {
+    ///
+    /// # Errors
+    /// One of them cannot say how much space it has: it must not look as if it had none.
+    async fn shares(&self, settings: &Settings) -> Result<Vec<Share>> {
         let mut shares: Vec<Share> = Vec::new();
         for export in self.exports.current().list() {
             let path = &export.rules.path;
-            let known = settings.exports.iter().find(|known| known.path == *path);
-            let (Some(known), Ok(space)) = (known, export.store.space().await) else {
+            let Some(known) = settings.exports.iter().find(|known| known.path == *path) else {
                 continue;
             };
-            let device = known.device().await;
+            let room = room(export).await.map_err(|error| {
+                let error = error.with_subject(path);
+                error.with_retry_after(Some(RETRY_AFTER))
+            })?;
+            let space = room.space;
             shares.push(Share {
                 name: name_of(path),
                 path: path.to_string(),
                 vos: settings.vos_at(path),
                 used_bytes: space.used_bytes,
                 free_bytes: space.free_bytes,
-                is_writable: known.is_writable,
-                part_of: match (device, space.quota_bytes) {
+                is_writable: known.takes_files,
+                part_of: match (space.device, space.quota_bytes) {
                     (None, _) => PartOf::Nothing,
                     (Some(device), None) => PartOf::FileSystem(device),
                     (Some(device), Some(_)) => PartOf::QuotaOn(device),
                 },
+                message: missing(&room),
             });
             for quota in export.store.usage() {
                 let name = format!("{}:{}", quota.vo, quota.path);
@@ -149,22 +158,47 @@ impl Inner {
                     vos: vec![format!("/{}", quota.vo)],
                     used_bytes: quota.used_bytes,
                     free_bytes: left.min(space.free_bytes),
-                    is_writable: known.is_writable,
+                    is_writable: known.takes_files,
                     part_of: PartOf::Share,
+                    message: None,
                 });
             }
         }
-        shares
+        Ok(shares)
     }
 }
 
-impl Known {
-    /// The file system of its directory.
-    async fn device(&self) -> Option<u64> {
-        let directory = self.directory.clone()?;
-        let looked = execution::blocking(move || std::fs::metadata(directory).ok().map(|facts| facts.dev()));
-        looked.await.ok().flatten()
+/// The room of an export.
+///
+/// # Errors
+/// Those of its store; no node of the cluster answers.
+async fn room(export: &Export) -> Result<SharedSpace> {
+    let Some(nodes) = export.store.elsewhere() else {
+        let space = export.store.space().await?;
+        return Ok(SharedSpace {
+            space,
+            largest_free_bytes: space.free_bytes,
+            nodes: 1,
+            heard: 1,
+            unheard: 0,
+        });
+    };
+    let room = nodes.space(&export.rules.path).await?;
+    match room.heard {
+        0 => Err(Error::new(ErrorCode::NodesSilent, Side::Active, Phase::Open)),
+        _ => Ok(room),
     }
+}
+
+/// What is not in the figures.
+fn missing(room: &SharedSpace) -> Option<String> {
+    let all = room.heard + room.unheard;
+    let verb = if room.unheard == 1 { "does" } else { "do" };
+    let words = format!(
+        "{} of {all} nodes {verb} not answer: the space there is missing",
+        room.unheard
+    );
+    (room.unheard > 0).then_some(words)
 }
 
 fn name_of(path: &LogicalPath) -> String {
@@ -206,15 +240,13 @@ fn known(configuration: &Configuration) -> Vec<Known> {
     let mut known: Vec<Known> = own
         .map(|export| Known {
             path: export.path.clone(),
-            directory: export.directory.clone(),
-            is_writable: super::exported::is_writable(export, configuration),
+            takes_files: takes_files(&export.rules(), configuration),
         })
         .collect();
     if !configuration.nodes.is_empty() {
         known.push(Known {
             path: configuration.redirector.path.clone(),
-            directory: None,
-            is_writable: !configuration.redirector.read_only,
+            takes_files: takes_files(&configuration.redirector.rules(), configuration),
         });
     }
     known
