@@ -22,6 +22,14 @@ pub(crate) fn unusable(configuration: &Configuration, lines: &Lines) -> Option<F
     Some(finding.change(format!("set name = \"https://{host}\"")))
 }
 
+/// The storage resource report has URLs, which collectors keep and clients use.
+pub(crate) fn unnamed_report(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
+    let is_reported = configuration.storage_report.path.is_some() && configuration.server.name.is_none();
+    let says = "the storage resource report has the name of this machine in its URLs, as server.name is not set";
+    let finding = Finding::warning("report_unnamed", says).at(lines.of("storage_report", "path"));
+    is_reported.then(|| finding.change("set name in [server] to the URL under which clients know this server"))
+}
+
 /// Time limit of a DNS query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -85,4 +93,27 @@ pub(crate) fn judge(host: &str, known: &[Known], position: &Position) -> Vec<Fin
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_report_without_a_name_is_warned_of() {
+        let code = |text: &str| {
+            let configuration = Configuration::parse(text, Path::new("/"), "c.toml").unwrap();
+            let lines = Lines::new(Path::new("c.toml"), text.to_owned());
+            unnamed_report(&configuration, &lines).map(|finding| finding.code)
+        };
+        let report = "[storage_report]\npath = \"/srr\"\n";
+        assert_eq!(code(report), Some("report_unnamed"));
+        assert_eq!(
+            code(&format!("[server]\nname = \"https://se.example.org\"\n{report}")),
+            None
+        );
+        assert_eq!(code(""), None);
+    }
 }

@@ -203,6 +203,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(server_certificate(configuration, lines, &authorities, environment));
     findings.extend(listeners::check(configuration, lines));
     findings.extend(dns::unusable(configuration, lines));
+    findings.extend(dns::unnamed_report(configuration, lines));
     findings.extend(secrets::check(
         &secret_files(&configuration.files(), lines),
         environment.uid,

@@ -1,6 +1,7 @@
 //! How much space there is, for accounting: from the figures that clients get too.
 
 mod document;
+mod organisations;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use config::{Configuration, StorageReport};
 use door_http::{DocumentFuture, SpaceReport};
 use endpoint::{Export, Requester, SharedExports, SharedSpace, clock};
-use policy::{Area, Drain, Rule, Who};
+use policy::{Drain, Rule};
 use types::{Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use super::exported::takes_files;
@@ -16,6 +17,7 @@ use super::node::{NodeState, doors, names};
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
 use crate::failure::Failure;
 use document::{Endpoint, PartOf, Report, Share};
+use organisations::Organisations;
 
 /// When a collector may ask again for a report that cannot be made now.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
@@ -46,8 +48,8 @@ struct Settings {
     name: String,
     endpoints: Vec<Endpoint>,
     exports: Vec<Known>,
-    /// Who may do something, and below which path.
-    vos: Vec<(LogicalPath, String)>,
+    /// Those whom the configuration names beside its rules.
+    vos: Organisations,
 }
 
 /// An export with files of its own, or of nodes.
@@ -122,7 +124,9 @@ impl Inner {
     /// One of them cannot say how much space it has: it must not look as if it had none.
     async fn shares(&self, settings: &Settings) -> Result<Vec<Share>> {
         let mut shares: Vec<Share> = Vec::new();
-        for export in self.exports.current().list() {
+        let exports = self.exports.current();
+        let vos = settings.vos.clone().with_rules(exports.policy().rules());
+        for export in exports.list() {
             let path = &export.rules.path;
             let Some(known) = settings.exports.iter().find(|known| known.path == *path) else {
                 continue;
@@ -135,7 +139,7 @@ impl Inner {
             shares.push(Share {
                 name: name_of(path),
                 path: path.to_string(),
-                vos: settings.vos_at(path),
+                vos: vos.at(path),
                 used_bytes: space.used_bytes,
                 free_bytes: space.free_bytes,
                 is_writable: known.takes_files,
@@ -217,19 +221,9 @@ impl Settings {
             name: report.name.clone().unwrap_or_else(|| host.clone()),
             endpoints: endpoints(configuration, addresses, &host),
             exports: known(configuration),
-            vos: vos(configuration),
+            vos: Organisations::of(configuration),
             wanted: report.clone(),
         }
-    }
-
-    /// The organisations with a rule about an export.
-    fn vos_at(&self, path: &LogicalPath) -> Vec<String> {
-        let about = self.vos.iter();
-        let about = about.filter(|(area, _)| area.is_within(path) || path.is_within(area));
-        let mut vos: Vec<String> = about.map(|(_, vo)| format!("/{vo}")).collect();
-        vos.sort();
-        vos.dedup();
-        vos
     }
 }
 
@@ -252,50 +246,33 @@ fn known(configuration: &Configuration) -> Vec<Known> {
     known
 }
 
-/// The organisations that rules and quotas name, and where.
-fn vos(configuration: &Configuration) -> Vec<(LogicalPath, String)> {
-    let mut vos = Vec::new();
-    for rule in configuration.policy_rules() {
-        for who in &rule.who {
-            let name = match who {
-                Who::Vo(name) => name.as_str(),
-                Who::Fqan(name) | Who::Group(name) => name.trim_start_matches('/').split('/').next().unwrap_or(name),
-                _ => continue,
-            };
-            vos.push((beginning(&rule.area), name.to_owned()));
-        }
-    }
-    let quotas = configuration.quotas.iter();
-    vos.extend(quotas.map(|quota| (quota.path.clone(), quota.vo.clone())));
-    vos
-}
-
-/// The directory in which an area lies.
-fn beginning(area: &Area) -> LogicalPath {
-    let text = match area {
-        Area::Below(path) => return path.clone(),
-        Area::BeginningWith(text) | Area::OfUser(text, _) => text,
-    };
-    let directory = text.rsplit_once('/').map_or("/", |(directory, _)| directory);
-    LogicalPath::parse(directory).unwrap_or_else(|_| LogicalPath::root())
+/// The URL under which clients know this server.
+fn name(configuration: &Configuration) -> Option<Location> {
+    let name = configuration.server.name.as_deref()?;
+    Location::parse(name).ok()
 }
 
 /// How clients name this machine.
 fn host(configuration: &Configuration) -> String {
-    let named = configuration
-        .server
-        .name
-        .as_deref()
-        .and_then(|name| Location::parse(name).ok());
-    let named = named.map(|location| location.host().to_owned());
+    let named = name(configuration).map(|location| location.host().to_owned());
     named.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned())
 }
 
-/// The best way in for each protocol and port.
+/// The best way in for each protocol and port. For the protocol of `server.name` it is this URL:
+/// what stands in front of the server may have another port, and speak TLS.
 fn endpoints(configuration: &Configuration, addresses: &[std::net::SocketAddr], host: &str) -> Vec<Endpoint> {
     let doors = doors(configuration, addresses);
+    let named = configuration.server.name.as_deref().zip(name(configuration));
     let mut endpoints: Vec<Endpoint> = Vec::new();
     for (interface, schemes) in [("https", ["https", "http"]), ("xroot", ["roots", "root"])] {
+        let is_named = |location: &Location| match interface {
+            "https" => location.is_http(),
+            _ => location.is_xrootd(),
+        };
+        if let Some((name, _)) = named.as_ref().filter(|(_, location)| is_named(location)) {
+            let url = format!("{}/", name.trim_end_matches('/'));
+            endpoints.push(Endpoint { url, interface });
+        }
         for scheme in schemes {
             if endpoints.iter().any(|known| known.interface == interface) {
                 break;
@@ -308,4 +285,34 @@ fn endpoints(configuration: &Configuration, addresses: &[std::net::SocketAddr], 
         }
     }
     endpoints
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn urls_are_those_under_which_clients_know_the_server() {
+        let urls = |name: &str| {
+            let text = format!("[server]\nlisten = [\"127.0.0.1:8080\"]\n{name}");
+            let configuration = Configuration::parse(&text, Path::new("/etc"), "c.toml").unwrap();
+            let host = host(&configuration);
+            let found = endpoints(&configuration, &configuration.server.listen, &host);
+            found.into_iter().map(|one| one.url).collect::<Vec<_>>()
+        };
+        let named = urls("name = \"https://se.example.org\"\n");
+        assert_eq!(named[0], "https://se.example.org/", "not the port behind a proxy");
+        assert_eq!(named[1..], ["root://se.example.org:8080/"]);
+        assert_eq!(
+            urls("name = \"https://se.example.org:8443/\"\n")[0],
+            "https://se.example.org:8443/"
+        );
+        let unnamed = urls("");
+        assert!(
+            unnamed[0].starts_with("http://") && unnamed[0].ends_with(":8080/"),
+            "{unnamed:?}"
+        );
+    }
 }
