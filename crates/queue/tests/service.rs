@@ -945,6 +945,18 @@ async fn limits_of_storages_workers_and_organisations_are_named() {
         if code == "worker_draining" {
             assert_eq!(why.estimate, None);
             assert!(!why.reasons.contains(&Reason::WorkerFull), "{why:?}");
+            // Its links do not wait for a copy that ends either.
+            let of_links = service.link_reasons().await.unwrap();
+            assert!(
+                of_links.values().all(|reasons| reasons[0] == Reason::WorkerDraining),
+                "{of_links:?}"
+            );
+            let link = service.why_link("davs://a:443", "davs://b:443").await.unwrap();
+            assert_eq!(
+                (of_links.len(), &link.vos[0].reasons[0]),
+                (1, &Reason::WorkerDraining),
+                "{link:?}"
+            );
             service.stop().await;
             continue;
         }

@@ -5,7 +5,7 @@ use queue::{Capabilities, Operation, Part, Service};
 use schedule::{FileId, FileState};
 use serde_json::{Value, json};
 use transfer::route::Evidence;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, ErrorCode, Location, Phase, Result, Side};
 
 use crate::dates::instant;
 use crate::token::now_s;
@@ -22,6 +22,7 @@ pub(super) async fn link(
     source: &str,
     destination: &str,
 ) -> Result<Option<Value>> {
+    let (source, destination) = (&with_port(source), &with_port(destination));
     let why = service.why_link(source, destination).await?;
     let has_shown = |storage| !known.of(storage).is_empty();
     if why.is_idle() && !has_shown(source) && !has_shown(destination) {
@@ -33,6 +34,16 @@ pub(super) async fn link(
         "destination": capabilities(service, known, destination, Operation::Write),
     });
     Ok(Some(why))
+}
+
+/// The name of a storage as links have it: with the port of its scheme, if it has none.
+fn with_port(storage: &str) -> String {
+    let place = storage.split_once("://");
+    let named = place.and_then(|(scheme, _)| Some((scheme, Location::parse(storage).ok()?)));
+    named.map_or_else(
+        || storage.to_owned(),
+        |(scheme, location)| format!("{scheme}://{}:{}", location.host(), location.port()),
+    )
 }
 
 /// The capabilities of a storage that count on one of its links, with their ages.
@@ -142,4 +153,23 @@ fn hop_words(hop: &Hop) -> String {
 pub(super) fn as_json(value: impl serde::Serialize) -> Result<Value> {
     serde_json::to_value(value)
         .map_err(|cause| Error::new(ErrorCode::Internal, Side::Queue, Phase::Queued).with_private(cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_storage_without_a_port_has_that_of_its_scheme() {
+        for (name, whole) in [
+            ("https://h", "https://h:443"),
+            ("davs://h:443", "davs://h:443"),
+            ("http://h:8080", "http://h:8080"),
+            ("root://[::1]", "root://[::1]:1094"),
+            ("gsiftp://h", "gsiftp://h"),
+            ("*", "*"),
+        ] {
+            assert_eq!(with_port(name), whole);
+        }
+    }
 }

@@ -66,10 +66,10 @@ fn mark(link: &LinkState) -> String {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LinkQuery {
-    /// The source's storage, with its port.
+    /// The source's storage; without a port, that of its scheme.
     #[param(example = "https://host:443")]
     source: String,
-    /// The destination's storage, with its port.
+    /// The destination's storage; without a port, that of its scheme.
     #[param(example = "root://host:1094")]
     destination: String,
 }

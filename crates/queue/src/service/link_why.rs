@@ -14,6 +14,7 @@ use types::Result;
 use super::counters::Counters;
 use super::look::decided;
 use super::rules::Rules;
+use super::why::of_drain;
 use super::{Service, link};
 use crate::clock::now_ms;
 use crate::limits::COUNTERS_AGE;
@@ -131,9 +132,12 @@ impl Service {
         let counters = self.0.counters(Duration::ZERO).await?;
         let link = link::between(source, destination);
         let sums = Sums::of(&counters, &link);
-        let reasons = self
-            .0
-            .explain(&counters, |inputs, decision| reasons(inputs, decision, &link));
+        let is_draining = self.0.is_draining();
+        let reasons = self.0.explain(&counters, |inputs, decision| {
+            let mut reasons = reasons(inputs, decision, &link);
+            reasons.values_mut().for_each(|reasons| of_drain(reasons, is_draining));
+            reasons
+        });
         let (outlook, tuning) = (self.0.outlook(), self.0.tuning());
         let rules = Rules {
             outlook: &outlook,
@@ -171,13 +175,15 @@ impl Service {
     /// Those of the catalog.
     pub async fn link_reasons(&self) -> Result<BTreeMap<LinkKey, Vec<Reason>>> {
         let counters = self.0.counters(COUNTERS_AGE).await?;
+        let is_draining = self.0.is_draining();
         Ok(self.0.explain(&counters, |inputs, decision| {
-            let mut found = BTreeMap::new();
+            let mut found: BTreeMap<LinkKey, Vec<Reason>> = BTreeMap::new();
             for short in &decision.shortfalls {
                 let queue = &inputs.queues[short.queue];
                 let key = [queue.source, queue.destination, queue.vo].map(str::to_owned);
                 found.entry(key).or_insert_with(|| short.reasons.clone());
             }
+            found.values_mut().for_each(|reasons| of_drain(reasons, is_draining));
             found
         }))
     }

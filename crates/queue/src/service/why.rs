@@ -124,7 +124,7 @@ impl Service {
                 let queue = counters.position(file);
                 let first = || {
                     let waiting = why_it_waits(inputs, decision, queue, file)?;
-                    of_drain(waiting, is_draining).reasons.first().map(shown)
+                    waiting_for_drain(waiting, is_draining).reasons.first().map(shown)
                 };
                 file.problem = match queue.filter(|_| file.state == FileState::Submitted) {
                     Some(queue) => known.entry(queue).or_insert_with(first).clone(),
@@ -218,7 +218,7 @@ impl Inner {
         let pace = self.paces().pace(inputs.now_ms, &Flow::of_file(file));
         let queue = counters.position(file).unwrap_or(usize::MAX);
         let waiting = explain(inputs, decision, queue, &known, pace.as_ref());
-        let waiting = waiting.map(|waiting| of_drain(waiting, self.is_draining()));
+        let waiting = waiting.map(|waiting| waiting_for_drain(waiting, self.is_draining()));
         let Waiting {
             mut reasons,
             contenders,
@@ -277,14 +277,17 @@ fn not_waiting(file: &FileRecord) -> Reason {
     }
 }
 
-/// A worker that drains has no place for a copy, and nothing says when it has one.
-fn of_drain(mut waiting: Waiting, is_draining: bool) -> Waiting {
-    let mut full = waiting
-        .reasons
-        .iter_mut()
-        .filter(|reason| **reason == Reason::WorkerFull);
-    if let Some(reason) = full.next().filter(|_| is_draining) {
-        *reason = Reason::WorkerDraining;
+/// A worker that drains has no place for a copy.
+pub(super) fn of_drain(reasons: &mut [Reason], is_draining: bool) {
+    let full = reasons.iter_mut().filter(|reason| **reason == Reason::WorkerFull);
+    full.filter(|_| is_draining)
+        .for_each(|reason| *reason = Reason::WorkerDraining);
+}
+
+/// The same for a file: nothing says when there is a place.
+fn waiting_for_drain(mut waiting: Waiting, is_draining: bool) -> Waiting {
+    of_drain(&mut waiting.reasons, is_draining);
+    if waiting.reasons.contains(&Reason::WorkerDraining) {
         waiting.estimate = None;
     }
     waiting
