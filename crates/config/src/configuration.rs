@@ -210,8 +210,10 @@ impl Configuration {
     }
 
     fn web_faults(&self) -> Vec<String> {
-        let has_sign_in = !self.issuers.is_empty() || self.tokens.scitokens_file.is_some() || self.x509.can_verify();
-        self.web.faults(self.server.certificate.is_some(), has_sign_in)
+        let has_tls = self.server.certificate.is_some();
+        let takes_tokens = !self.issuers.is_empty() || self.tokens.scitokens_file.is_some();
+        let has_sign_in = takes_tokens || has_tls && self.x509.can_verify();
+        self.web.faults(has_tls, has_sign_in)
     }
 
     fn copy_faults(&self) -> Vec<String> {

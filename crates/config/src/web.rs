@@ -61,6 +61,13 @@ impl Web {
                 }
             }
         }
+        if !self.viewers.is_empty() && !has_sign_in {
+            faults.push(
+                "viewers: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates, \
+                 which need [server] certificate"
+                    .to_owned(),
+            );
+        }
         let Some(key) = self.public() else {
             return faults;
         };
@@ -74,11 +81,6 @@ impl Web {
             faults.push(format!(
                 "{key}: an address that others reach needs viewers; name them, or listen on 127.0.0.1"
             ));
-        } else if !has_sign_in {
-            faults.push(
-                "viewers: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates"
-                    .to_owned(),
-            );
         }
         faults
     }
@@ -126,11 +128,21 @@ mod tests {
         );
         assert_eq!(faults(&format!("{viewers}[[issuer]]\nurl = \"https://iam\"\n")), "");
         assert_eq!(faults(&format!("{viewers}[x509]\ntrust_directory = \"t\"\n")), "");
+        // On loopback, pages would show nothing to anyone.
+        let local = "[web]\nqueue_listen = \"127.0.0.1:0\"\nviewers = [\"vo:ops\"]\n";
+        assert!(faults(local).contains("no client can sign in"), "{}", faults(local));
+        let in_clear_text = format!("{local}[x509]\ntrust_directory = \"t\"\n");
+        assert!(
+            faults(&in_clear_text).contains("no client can sign in"),
+            "certificates need TLS"
+        );
+        assert_eq!(faults(&format!("{local}[[issuer]]\nurl = \"https://iam\"\n")), "");
     }
 
     #[test]
     fn viewers_show_credentials() {
-        let with = |viewers: &str| faults(&format!("[web]\nviewers = [{viewers}]\n"));
+        let issuer = "[[issuer]]\nurl = \"https://iam\"\n";
+        let with = |viewers: &str| faults(&format!("[web]\nviewers = [{viewers}]\n{issuer}"));
         for anonymous in ["\"anyone\"", "\"address:192.0.2.0/24\"", "\"vo:a\", \"anyone\""] {
             assert!(with(anonymous).contains("must name a credential"), "{anonymous}");
         }
