@@ -33,8 +33,12 @@ impl Changes {
 
     /// Whether a key of this section, or a file that one names, has changed.
     pub fn concern(&self, section: &str) -> bool {
-        let places = self.keys.iter().chain(self.files.iter().map(|file| &file.place));
-        places.into_iter().any(|place| place.section == section)
+        self.places().any(|place| place.section == section)
+    }
+
+    /// The keys that have changed, and those that name files that have.
+    pub fn places(&self) -> impl Iterator<Item = &KeyPath> {
+        self.keys.iter().chain(self.files.iter().map(|file| &file.place))
     }
 
     /// Whether connections need a new door: a key that a door keeps has changed, or the secret in a

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use conformance::{Lab, Look, assert_pages_are_good, bytes, look_at, until};
 use serde_json::{Value, json};
-use testkit::{Crossload, available};
+use testkit::{Crossload, Queue, available};
 
 use crate::open_site::{OpenSite, open_queue};
+use crate::site::options;
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// What an activity can have in it.
@@ -163,4 +164,58 @@ fn the_queue_can_be_read_by_everyone_in_a_browser() {
     for page in look_at(lab, &arrived).expect("Chromium") {
         assert_eq!(page["at"], json!(format!("{}{job}", paged.url)), "{page:#}");
     }
+}
+
+#[test]
+fn viewers_and_a_new_certificate_count_at_once() {
+    let name = "viewers_and_a_new_certificate_count_at_once";
+    let Some(lab) = available(name, Lab::new("queue-viewers")) else {
+        return;
+    };
+    let mut options = options(
+        &lab,
+        "anonymous = true\nretries = 1\n[web]\nqueue_listen = \"127.0.0.1:0\"",
+    );
+    let expired = lab.authority().issue_expired_localhost().expect("a certificate");
+    let renewed = lab.authority().issue_localhost().expect("a certificate");
+    options.certificate = Some(expired.clone());
+    let file = options.directory.join("queue.toml");
+    let mut queue = Queue::start(options).expect("a queue");
+    let said = queue.process().stdout();
+    let address = said.lines().find_map(|line| line.strip_prefix("pages on https://"));
+    let (_, port) = address.and_then(|address| address.rsplit_once(':')).expect("pages");
+    let page = format!("https://localhost:{port}/queue");
+    let status = || lab.curl(&["--insecure", &page]).status;
+    assert_eq!(status(), 200, "everyone on this machine");
+
+    let text = std::fs::read_to_string(&file).expect("its configuration");
+    let viewers = "[web]\nviewers = [\"dn:/CN=Other\"]";
+    let changed = text.replace("[web]", viewers).replace("retries = 1", "retries = 2");
+    std::fs::write(&file, &changed).expect("the new one");
+    until("a viewer must sign in", LIMIT, || status() != 200);
+    until("it is logged", LIMIT, || queue.log().contains("\"event\":\"reloaded\""));
+    let log = queue.log();
+    assert!(log.contains("\"reload_ignored\",\"key\":\"queue.retries\""), "{log}");
+    assert!(!log.contains("\"key\":\"web.viewers\""), "{log}");
+
+    // A mistake changes nothing.
+    std::fs::write(&file, changed.replace("[web]", "[webs]")).expect("a broken one");
+    queue.process().hang_up().expect("a signal");
+    let ready = || lab.curl(&[&queue_ready(&queue)]).text();
+    until("the mistake shows", LIMIT, || ready().contains("webs"));
+    assert_ne!(status(), 200);
+    std::fs::write(&file, text).expect("the first one");
+    until("everyone may look again", LIMIT, || status() == 200);
+
+    let ping = format!("{}/v1/whoami", queue.url());
+    let asks = || lab.curl_command(&["-f", &ping]).expect("curl");
+    let is_trusted = || conformance::run(&asks()).code == Some(0);
+    assert!(!is_trusted(), "it is expired");
+    std::fs::copy(&renewed.key, &expired.key).expect("a copy");
+    std::fs::copy(&renewed.certificate, &expired.certificate).expect("a copy");
+    until("the new certificate is shown", LIMIT, is_trusted);
+}
+
+fn queue_ready(queue: &Queue) -> String {
+    queue.admin_url("/ready")
 }

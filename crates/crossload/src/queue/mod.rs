@@ -10,6 +10,7 @@ pub(crate) mod key;
 pub(crate) mod messages;
 mod metrics;
 mod pages;
+mod reload;
 pub(crate) mod state;
 pub(crate) mod token_clients;
 mod web;
@@ -37,7 +38,6 @@ use queue::{
 };
 use schedule::scheduler::ShareUnit;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use transfer::Budget;
 
 use crate::command_line::QueueServeOptions;
@@ -57,6 +57,7 @@ use access::Credentials;
 use copy_log::LoggedCopier;
 use desk::Desk;
 use messages::Prepared;
+use reload::Followed;
 use state::State;
 use webhooks::Posting;
 
@@ -76,13 +77,14 @@ pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     server::prepare_process(&configuration, &log);
     let threads =
         server::start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let outcome = threads.block_on(serve(&configuration, &state, &log, &threads));
+    let outcome = threads.block_on(serve(options, &configuration, &state, &log, &threads));
     threads.shut_down(GRACE);
     log.flush();
     outcome
 }
 
 async fn serve(
+    options: &QueueServeOptions,
     configuration: &Configuration,
     state: &State,
     log: &Log,
@@ -144,11 +146,11 @@ async fn serve(
         output::line(&format!("listening on {}://{address}", parts.scheme()));
     }
     let part = metrics::QueuePart::new(service.clone(), webhooks);
-    parts.open_admin_door(configuration, state.usual_admin, metrics, part, observer, threads)?;
+    parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
-    until_stopped(log).await;
+    reload::until_stopped(options, configuration, &parts, &metrics).await;
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
     drop(tape);
@@ -171,8 +173,9 @@ struct Stores {
 struct Parts {
     ground: Ground,
     certificate: OwnCertificate,
-    _identities: Identities,
+    identities: Identities,
     trust_files: TrustFiles,
+    followed: Followed,
 }
 
 impl Parts {
@@ -194,8 +197,9 @@ impl Parts {
         };
         Ok(Self {
             certificate: Subsystem::build(&ground, configuration)?,
-            _identities: Subsystem::build(&ground, configuration)?,
+            identities: Subsystem::build(&ground, configuration)?,
             trust_files: Subsystem::build(&ground, configuration)?,
+            followed: Followed::new(configuration),
             ground,
         })
     }
@@ -241,13 +245,13 @@ impl Parts {
     fn open_admin_door(
         &self,
         configuration: &Configuration,
-        usual: Option<SocketAddr>,
+        state: &State,
         metrics: Arc<Metrics>,
         part: Arc<metrics::QueuePart>,
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
-        let Some(listener) = admin_listener(configuration, usual)? else {
+        let Some(listener) = admin_listener(configuration, state.usual_admin)? else {
             return Ok(());
         };
         let address = listener
@@ -264,7 +268,7 @@ impl Parts {
             refusals: Refusals::default(),
             exports: Box::new(Vec::new),
             certificate_expiry_s: Box::new(self.certificate.expiry()),
-            reload: Box::new(|| None),
+            reload: Box::new(self.followed.last()),
             trust: Box::new(move || trust_files.facts()),
             log_lines_dropped: Box::new(move || log.dropped_in_all()),
             log_lines_about: Box::new(move |id| recent.about(id)),
@@ -411,24 +415,6 @@ fn shown(configuration: &Configuration, addresses: &[SocketAddr]) -> door_queue:
     door_queue::fts::answers::Shown {
         host: state::host_name(),
         address,
-    }
-}
-
-async fn until_stopped(log: &Log) {
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::hangup()),
-    ) else {
-        log.write("signals_failed", &json!({}));
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return,
-            _ = interrupt.recv() => return,
-            _ = hang_up.recv() => log.reopen(),
-        }
     }
 }
 

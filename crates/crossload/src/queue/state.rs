@@ -52,12 +52,31 @@ pub(crate) enum Database {
 /// # Errors
 /// Mistakes in the file, or a directory that cannot be made.
 pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, State), Failure> {
+    let configuration = read(options)?;
+    make_directory(&directory(&configuration))?;
+    let state = State {
+        takes_new_key: options.new_key,
+        usual_admin: is_plain(options).then_some(USUAL_ADMIN),
+        ..State::of(&configuration)
+    };
+    Ok((configuration, state))
+}
+
+/// Whether a queue runs as it is installed, without configuration.
+fn is_plain(options: &QueueServeOptions) -> bool {
+    options.config.is_none() && !options.anonymous
+}
+
+/// The configuration with the command line's options.
+///
+/// # Errors
+/// Mistakes in the file.
+pub(super) fn read(options: &QueueServeOptions) -> Result<Configuration, Failure> {
     let mut configuration = match &options.config {
         Some(file) => load(file)?,
         None => Configuration::defaults(),
     };
-    let is_plain = options.config.is_none() && !options.anonymous;
-    if is_plain && options.cert.is_none() {
+    if is_plain(options) && options.cert.is_none() {
         take_host_files(&mut configuration, Path::new(HOST_FILES));
     }
     let queue = &mut configuration.queue;
@@ -82,14 +101,7 @@ pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, S
     if options.trust_directory.is_some() {
         configuration.x509.trust_directory.clone_from(&options.trust_directory);
     }
-    let directory = directory(&configuration);
-    make_directory(&directory)?;
-    let state = State {
-        takes_new_key: options.new_key,
-        usual_admin: is_plain.then_some(USUAL_ADMIN),
-        ..State::of(&configuration)
-    };
-    Ok((configuration, state))
+    Ok(configuration)
 }
 
 /// Takes the certificate of this host, and the authorities and organisations that it trusts, if

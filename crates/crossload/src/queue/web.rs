@@ -67,7 +67,7 @@ pub(super) fn open(
         authenticator: parts.ground.authenticator.clone(),
         ..Server::new(PRODUCT, Arc::new(AdminLog(observer.clone())))
     };
-    let viewers = pages::viewers(configuration);
+    let viewers = parts.followed.viewers.clone();
     let history = configuration.web.history.clone();
     let shown = Shown {
         service,
@@ -79,7 +79,7 @@ pub(super) fn open(
         server: configuration.server.name.clone().unwrap_or_else(host_name),
         program: PRODUCT.to_owned(),
         is_local: config::Web::is_loopback(address),
-        viewers: Box::new(move || viewers.clone()),
+        viewers: Box::new(move || viewers.get()),
         runs: Some(KeptRuns::new(move || history.clone())),
         endpoint: None,
         queue: Some(Arc::new(shown)),

@@ -47,7 +47,7 @@ mod upstream;
 mod upstream_trial;
 mod users;
 mod waits;
-mod watch;
+pub(crate) mod watch;
 
 pub(crate) use bus::{access as bus_access, subjects as bus_subjects, unusable as bus_unusable};
 pub(crate) use redirecting::{bus_name, fixed_node, is_itself, leads_back};
@@ -540,7 +540,7 @@ pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// Watches all files whose change needs a reload.
-fn watch_named(watch: &mut Watch, configuration: &Configuration) {
+pub(crate) fn watch_named(watch: &mut Watch, configuration: &Configuration) {
     let files = configuration.files().into_iter();
     files
         .filter(|file| file.purpose.is_watched())
