@@ -148,6 +148,8 @@ pub struct WorkerState {
     pub active: u32,
     /// Whether it takes no new work.
     pub is_draining: bool,
+    /// Whether it has been silent for longer than its lease: its files go to others.
+    pub is_lost: bool,
 }
 
 /// A link as it is now.

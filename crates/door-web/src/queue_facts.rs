@@ -201,6 +201,8 @@ pub struct Worker {
     pub active: u32,
     /// Whether it takes no new work.
     pub is_draining: bool,
+    /// Whether it has been silent for longer than its lease.
+    pub is_lost: bool,
 }
 
 /// A job.

@@ -870,6 +870,19 @@ async fn a_storage_has_one_limit_under_all_schemes() {
     assert_eq!(most, 2);
 }
 
+#[tokio::test]
+async fn a_worker_that_stops_in_order_is_listed_no_more() {
+    let bench = Bench::new().await;
+    let service = bench.service("w").await;
+    bench.submit(1, JobKind::Normal, &["one"]).await;
+    bench.ends_as(JobId([1; 16]), JobState::Finished).await;
+    let known = bench.catalog.workers(0).await.unwrap();
+    assert_eq!(known.len(), 1, "{known:?}");
+    service.stop().await;
+    let known = bench.catalog.workers(0).await.unwrap();
+    assert!(known.is_empty(), "{known:?}");
+}
+
 const BUSY: [&str; 4] = ["never-ends-1", "never-ends-2", "late", "later"];
 
 #[tokio::test]

@@ -93,6 +93,25 @@ impl Catalog {
         .await
     }
 
+    /// A worker has ended: it is not listed any more, unless it has files.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub async fn leave(&self, worker: &str) -> Result<()> {
+        let worker = Arc::new(worker.to_owned());
+        self.write(move |transaction| {
+            let worker = Arc::clone(&worker);
+            Box::pin(async move {
+                let worker = word_id(transaction, &worker).await?;
+                let sql = "DELETE FROM worker WHERE name = $1 \
+                    AND NOT EXISTS (SELECT 1 FROM file WHERE worker = $1 AND state IN (8, 9))";
+                transaction.execute(sql, &[worker.into()]).await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// The workers that have reported since a time, or have files.
     ///
     /// # Errors

@@ -297,6 +297,12 @@ for_each_database! {
         let seen: Vec<_> = workers.iter().map(|worker| (worker.name.as_str(), worker.files)).collect();
         assert_eq!(seen, [("w1", 0), ("w2", 1)]);
         assert_eq!(workers[0].capacity, Some(json!({"copies": 5})));
+        for worker in ["w1", "w2"] {
+            catalog.leave(worker).await.unwrap();
+        }
+        let workers = catalog.workers(0).await.unwrap();
+        assert_eq!(workers.len(), 1, "{workers:?}");
+        assert_eq!(workers[0].name, "w2", "it has a file");
     }
 
     async fn each_change_of_state_is_an_event(place: Place) {

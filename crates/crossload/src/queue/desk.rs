@@ -11,6 +11,7 @@ use std::sync::Arc;
 use catalog::{
     Audit, Ban, Catalog, FileFilter, FileRecord, JobFilter, JobRecord, JobSecrets, JobSummary, LinkSettings, Login,
     NewJob, Owner, Page, PastSubmission, SettingKind, StorageSettings, SubmissionKey, Submitted, UserRight, VoSettings,
+    WorkerRecord,
 };
 use door_queue::queue::{
     Attempt, Change, Changed, Decision, Event, EventKind, Filter, GivenToken, HeldState, Later, LinkState, Queue,
@@ -151,15 +152,12 @@ impl Desk {
     }
 
     async fn worker_states(&self) -> Result<Vec<WorkerState>> {
-        let known = self.catalog.workers(now_ms() - WORKER_SHOWN_MS).await?;
+        let now_ms = now_ms();
+        let known = self.catalog.workers(now_ms - WORKER_SHOWN_MS).await?;
         let mut states = Vec::with_capacity(known.len());
         for worker in known {
-            states.push(WorkerState {
-                is_draining: self.service.drains(&worker.name).await?,
-                name: worker.name,
-                seen_ms: worker.beat_ms,
-                active: u32::try_from(worker.files).unwrap_or(u32::MAX),
-            });
+            let is_draining = self.service.drains(&worker.name).await?;
+            states.push(worker_state(worker, is_draining, now_ms));
         }
         Ok(states)
     }
@@ -217,6 +215,16 @@ async fn follow(catalog: Catalog, bans: KnownBans) -> Result<watch::Receiver<i64
         }
     });
     Ok(receiver)
+}
+
+fn worker_state(worker: WorkerRecord, is_draining: bool, now_ms: i64) -> WorkerState {
+    WorkerState {
+        name: worker.name,
+        seen_ms: worker.beat_ms,
+        active: u32::try_from(worker.files).unwrap_or(u32::MAX),
+        is_draining,
+        is_lost: worker.lease_ms < now_ms,
+    }
 }
 
 fn now_ms() -> i64 {

@@ -109,6 +109,7 @@ impl Shown {
                     seen_ms: worker.seen_ms,
                     active: worker.active,
                     is_draining: worker.is_draining,
+                    is_lost: worker.is_lost,
                 })
                 .collect(),
         };

@@ -25,6 +25,8 @@ pub(super) struct Worker {
     active: u32,
     /// Whether it takes no new work.
     is_draining: bool,
+    /// Whether it has been silent for longer than its lease: its files go to others.
+    is_lost: bool,
 }
 
 impl From<WorkerState> for Worker {
@@ -34,6 +36,7 @@ impl From<WorkerState> for Worker {
             seen_ms: worker.seen_ms,
             active: worker.active,
             is_draining: worker.is_draining,
+            is_lost: worker.is_lost,
         }
     }
 }

@@ -95,6 +95,7 @@ async fn what_operators_see_has_the_members_of_fts() {
             seen_ms: NOW,
             active: 3,
             is_draining: false,
+            is_lost: false,
         });
         state.link_states.push(LinkState {
             source: "https://a:443".to_owned(),

@@ -295,6 +295,7 @@ async fn workers_are_drained() {
         seen_ms: NOW,
         active: 3,
         is_draining: false,
+        is_lost: false,
     };
     place.queue.lock().workers.push(worker);
     let body = json!({"drain": true}).to_string();
@@ -304,6 +305,7 @@ async fn workers_are_drained() {
     assert_eq!((drained.status, &drained.json["is_draining"]), (200, &json!(true)));
     let listed = place.ask(&place.jane, "GET /v1/workers", "").await.json["items"].clone();
     assert_eq!(listed, json!([drained.json]));
+    assert_eq!(listed[0]["is_lost"], json!(false));
     let missing = place.ask(&place.operator, "POST /v1/workers/other/drain", &body).await;
     assert_eq!((missing.status, missing.code()), (404, "not_found"));
 }

@@ -110,6 +110,7 @@ impl Queue for Hostile {
             seen_ms: 1000,
             active: 1,
             is_draining: true,
+            is_lost: true,
         };
         later(QueueNow {
             copies: 1,
@@ -250,6 +251,7 @@ async fn jobs_are_found_and_listed_in_pages() {
         body.contains("href=\"/queue?state=failed&#38;user=a+b&#38;before=-5#jobs\""),
         "{body}"
     );
+    assert!(body.contains("! not heard of") && !body.contains("✓ works"), "{body}");
     let (_, body) = get(format!("/queue/jobs/{JOB}")).await;
     assert!(body.contains("?after=9\">More files"), "{body}");
     let (_, body) = get(format!("/queue/jobs/{JOB}?after=9")).await;

@@ -493,7 +493,8 @@ impl Service {
                 // Until storages have noticed that their copies lost the client, a new copy would
                 // meet its own part at the destination.
                 let lease_ms = now_ms.saturating_add(milliseconds(RESTART_GRACE));
-                self.0.catalog.renew(worker, &[], now_ms, lease_ms).await
+                self.0.catalog.renew(worker, &[], now_ms, lease_ms).await?;
+                self.0.catalog.leave(worker).await
             };
             let _ = timeout(STOP_TIME, leaving).await;
         }

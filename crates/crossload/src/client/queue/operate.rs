@@ -17,9 +17,6 @@ use crate::failure::{Advice, Failure};
 use crate::output;
 use crate::table::Table;
 
-/// A worker that is silent for longer has lost its lease, and its files go to others.
-const WORKER_SILENT_MS: i64 = 60_000;
-
 /// Bans a storage or user, ends a ban, or lists bans.
 ///
 /// # Errors
@@ -232,13 +229,13 @@ pub(super) async fn drain(session: &ClientContext, options: &QueueDrainOptions) 
         let seen = worker["seen_ms"]
             .as_i64()
             .map_or_else(String::new, |seen_ms| until(seen_ms, now_ms()));
-        let is_silent = worker["seen_ms"]
-            .as_i64()
-            .is_some_and(|seen_ms| now_ms() - seen_ms > WORKER_SILENT_MS);
-        let state = match worker["is_draining"] == true {
-            _ if is_silent => "gone",
-            true => "draining",
-            false => "",
+        let is = |name: &str| worker[name] == true;
+        let state = match (is("is_lost"), is("is_draining")) {
+            (true, _) => "not heard of",
+            (false, true) => "draining",
+            // An FTS does not say.
+            (false, false) if worker["is_lost"].is_null() => "",
+            (false, false) => "works",
         };
         table.add([
             text(&worker["name"]),

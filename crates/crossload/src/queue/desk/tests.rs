@@ -1,9 +1,9 @@
 //! Whose jobs lists have.
 
-use catalog::{Login, Owner};
+use catalog::{Login, Owner, WorkerRecord};
 use door_queue::queue::{Filter, Scope};
 
-use super::{is_of_others, narrowed};
+use super::{is_of_others, narrowed, worker_state};
 
 #[test]
 fn a_list_has_what_was_asked_for_or_nothing() {
@@ -49,4 +49,19 @@ fn a_list_has_what_was_asked_for_or_nothing() {
             assert_eq!(list(scope, user, vo), expected, "{scope:?} {user:?} {vo:?}");
         }
     }
+}
+
+#[test]
+fn a_worker_is_lost_when_its_lease_has_ended() {
+    let is_lost = |now_ms| {
+        let worker = WorkerRecord {
+            name: "w".to_owned(),
+            beat_ms: 1000,
+            lease_ms: 2000,
+            capacity: None,
+            files: 1,
+        };
+        worker_state(worker, false, now_ms).is_lost
+    };
+    assert!(!is_lost(2000) && is_lost(2001));
 }
