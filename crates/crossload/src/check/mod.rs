@@ -204,6 +204,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(listeners::check(configuration, lines));
     findings.extend(dns::unusable(configuration, lines));
     findings.extend(dns::unnamed_report(configuration, lines));
+    findings.extend(machine::log(configuration, lines));
     findings.extend(secrets::check(
         &secret_files(&configuration.files(), lines),
         environment.uid,

@@ -73,7 +73,7 @@ pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     warnings(&configuration)
         .iter()
         .for_each(|warning| output::complain(warning));
-    let log = Log::open(&configuration.log).map_err(|cause| Failure::system("cannot open the log file", &cause))?;
+    let log = Log::open(&configuration.log)?;
     server::prepare_process(&configuration, &log);
     let threads =
         server::start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;

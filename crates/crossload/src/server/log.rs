@@ -22,6 +22,7 @@ use time::macros::format_description;
 
 use super::log_format::{JOURNAL_SOCKET, Journal, text};
 use super::recent_lines::RecentLines;
+use crate::failure::Failure;
 
 /// Queued lines, concatenated in one buffer. A separate allocation per line, freed by another
 /// thread, costs more than formatting the line.
@@ -177,12 +178,15 @@ impl Log {
     ///
     /// # Errors
     /// The file cannot be opened, or there is no journal.
-    pub(crate) fn open(wanted: &config::Log) -> io::Result<Self> {
-        let sink = Sink::open(wanted.file.clone(), wanted.format)?;
-        let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
-        let log = Self::to(queue.clone());
-        execution::start_thread("log", move || write_lines(&queue, sink))?;
-        Ok(log)
+    pub(crate) fn open(wanted: &config::Log) -> Result<Self, Failure> {
+        let open = || {
+            let sink = Sink::open(wanted.file.clone(), wanted.format)?;
+            let queue = Arc::new(Queue::new(LOG_LINES_QUEUED_MAX));
+            let log = Self::to(queue.clone());
+            execution::start_thread("log", move || write_lines(&queue, sink))?;
+            Ok(log)
+        };
+        open().map_err(|cause: io::Error| Failure::system(unusable(wanted), &cause))
     }
 
     /// A log of a test.
@@ -253,6 +257,37 @@ impl Log {
         self.0.queue.add(|waiting| waiting.flushes.push(done));
         let _ = wait.recv_timeout(LAST_LINES_WAIT);
     }
+}
+
+/// What cannot be used when a log cannot be opened.
+fn unusable(wanted: &config::Log) -> String {
+    match (&wanted.file, wanted.format) {
+        (_, LogFormat::Journald) => format!("no journal of systemd at {JOURNAL_SOCKET} (log.format)"),
+        (Some(file), _) => format!("cannot open the log file {}", file.display()),
+        (None, _) => "cannot open the log".to_owned(),
+    }
+}
+
+/// Why the log cannot be opened; nothing is changed.
+pub(crate) fn fault(wanted: &config::Log) -> Option<Failure> {
+    let outcome = match (&wanted.file, wanted.format) {
+        (_, LogFormat::Journald) => Journal::find(Path::new(JOURNAL_SOCKET)).map(drop),
+        (Some(file), _) => match OpenOptions::new().append(true).open(file) {
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => parent_of(file),
+            opened => opened.map(drop),
+        },
+        (None, _) => Ok(()),
+    };
+    outcome.err().map(|cause| Failure::system(unusable(wanted), &cause))
+}
+
+/// Whether the directory of a file that is missing takes new files.
+fn parent_of(file: &Path) -> io::Result<()> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    Ok(rustix::fs::access(
+        parent.unwrap_or(Path::new(".")),
+        rustix::fs::Access::WRITE_OK,
+    )?)
 }
 
 /// Formats the time as RFC 3339 with milliseconds, in UTC. The part up to the second is cached.
@@ -480,6 +515,31 @@ mod tests {
         log.flush();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains("Z first n=1 who=\"Jane Doe\"\n"), "{text}");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_opened_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let wanted = |name: &str| config::Log {
+            file: Some(directory.path().join(name)),
+            ..config::Configuration::defaults().log
+        };
+        let (bad, good) = (wanted("none/log"), wanted("log"));
+        let words = fault(&bad).unwrap().words;
+        assert!(
+            words.contains("cannot open the log file") && words.contains("none/log"),
+            "{words}"
+        );
+        assert_eq!(Log::open(&bad).err().unwrap().words, words);
+        assert!(fault(&good).is_none() && !good.file.as_ref().unwrap().exists());
+        drop(Log::open(&good).unwrap());
+        assert!(fault(&good).is_none());
+        let journal = config::Log {
+            format: LogFormat::Journald,
+            ..config::Configuration::defaults().log
+        };
+        assert!(unusable(&journal).contains(JOURNAL_SOCKET));
+        assert_eq!(fault(&journal).is_some(), Log::open(&journal).is_err());
     }
 
     #[test]

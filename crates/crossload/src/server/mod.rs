@@ -99,7 +99,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     if let Some(warning) = write_warning(options, &configuration) {
         output::complain(&warning);
     }
-    let log = Log::open(&configuration.log).map_err(|cause| Failure::system("cannot open the log file", &cause))?;
+    let log = Log::open(&configuration.log)?;
     prepare_process(&configuration, &log);
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));
