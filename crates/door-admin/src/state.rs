@@ -161,7 +161,7 @@ impl State {
         registry.register_with_unit("export_total", help, Unit::Bytes, total);
         let help = "Space for new files in the export";
         registry.register_with_unit("export_free", help, Unit::Bytes, free);
-        let help = "Space that the export's files take";
+        let help = "Space that the export's files take, or, without a quota, what is used of its file system";
         registry.register_with_unit("export_used", help, Unit::Bytes, used);
         let [used, limit] = [(); 2].map(|()| Family::<QuotaLabels, Gauge>::default());
         for one in &self.quotas {
