@@ -114,14 +114,23 @@ fn entry(fields: &Map<String, Value>) -> Vec<u8> {
     add(&mut entry, "PRIORITY", &priority(fields).to_string());
     add(&mut entry, "SYSLOG_IDENTIFIER", "crossload");
     for (name, value) in fields.iter().filter(|(name, _)| *name != "time") {
-        let text = match value {
-            Value::Null => continue,
-            Value::String(text) => text.clone(),
-            value => value.to_string(),
-        };
-        add(&mut entry, &field_name(name), &text);
+        add_value(&mut entry, name, value);
     }
     entry
+}
+
+/// Adds a field, or one for each member of an object.
+fn add_value(entry: &mut Vec<u8>, name: &str, value: &Value) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) => {
+            for (member, value) in members {
+                add_value(entry, &format!("{name}_{member}"), value);
+            }
+        }
+        Value::String(text) => add(entry, &field_name(name), text),
+        value => add(entry, &field_name(name), &value.to_string()),
+    }
 }
 
 fn add(entry: &mut Vec<u8>, name: &str, value: &str) {
@@ -214,7 +223,8 @@ mod tests {
             "SYSLOG_IDENTIFIER=crossload",
             "CROSSLOAD_EVENT=request",
             "CROSSLOAD_STATUS=404",
-            "CROSSLOAD_ERROR={\"code\":\"not_found\",\"side\":\"client\"}",
+            "CROSSLOAD_ERROR_CODE=not_found",
+            "CROSSLOAD_ERROR_SIDE=client",
         ] {
             assert!(entry.lines().any(|have| have == line), "{line}: {entry}");
         }
