@@ -1,11 +1,13 @@
 //! The forms of log lines besides JSON: text for people, and entries of systemd's journal.
 
+use std::fmt;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use reports::words::visible;
-use serde_json::{Map, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
 /// Where systemd's journal takes entries.
 pub(super) const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
@@ -23,8 +25,8 @@ pub(super) fn text(lines: &[u8]) -> Vec<u8> {
     for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match parse(line) {
             Some(fields) => {
-                let time = fields.get("time").and_then(Value::as_str).unwrap_or_default();
-                text.extend_from_slice(format!("{time} {}", message(&fields)).as_bytes());
+                let line = format!("{} {}", fields.text("time"), message(&fields));
+                text.extend_from_slice(line.as_bytes());
             }
             None => text.extend_from_slice(visible(&String::from_utf8_lossy(line)).as_bytes()),
         }
@@ -33,27 +35,53 @@ pub(super) fn text(lines: &[u8]) -> Vec<u8> {
     text
 }
 
-fn parse(line: &[u8]) -> Option<Map<String, Value>> {
-    match serde_json::from_slice(line) {
-        Ok(Value::Object(fields)) => Some(fields),
-        _ => None,
+/// The fields of a line, in their order: what people look for comes first.
+struct Fields(Vec<(String, Value)>);
+
+impl Fields {
+    fn text(&self, name: &str) -> &str {
+        let mut found = self.0.iter().filter(|(known, _)| known == name);
+        found.next().and_then(|(_, value)| value.as_str()).unwrap_or_default()
     }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(line: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = members.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(Fields(fields))
+            }
+        }
+        line.deserialize_map(Members)
+    }
+}
+
+fn parse(line: &[u8]) -> Option<Fields> {
+    serde_json::from_slice(line).ok()
 }
 
 /// The event and its fields, without the time.
-fn message(fields: &Map<String, Value>) -> String {
-    let mut message = event(fields).to_owned();
-    for (name, value) in fields
+fn message(fields: &Fields) -> String {
+    let mut message = fields.text("event").to_owned();
+    let shown = fields
+        .0
         .iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "time" | "event"))
-    {
+        .filter(|(name, _)| !matches!(name.as_str(), "time" | "event"));
+    for (name, value) in shown {
         push(&mut message, name, value);
     }
     message
-}
-
-fn event(fields: &Map<String, Value>) -> &str {
-    fields.get("event").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Appends ` name=value`; the members of an object as `name.member=value`.
@@ -108,12 +136,12 @@ impl Journal {
 
 /// An entry in the journal's own form: `NAME=value` lines, and values with line ends by their
 /// length.
-fn entry(fields: &Map<String, Value>) -> Vec<u8> {
+fn entry(fields: &Fields) -> Vec<u8> {
     let mut entry = Vec::new();
     add(&mut entry, "MESSAGE", &message(fields));
     add(&mut entry, "PRIORITY", &priority(fields).to_string());
     add(&mut entry, "SYSLOG_IDENTIFIER", "crossload");
-    for (name, value) in fields.iter().filter(|(name, _)| *name != "time") {
+    for (name, value) in fields.0.iter().filter(|(name, _)| name != "time") {
         add_value(&mut entry, name, value);
     }
     entry
@@ -155,10 +183,11 @@ fn field_name(name: &str) -> String {
     "CROSSLOAD_".chars().chain(letters).take(FIELD_NAME_BYTES_MAX).collect()
 }
 
-fn priority(fields: &Map<String, Value>) -> u8 {
-    let event = event(fields);
+fn priority(fields: &Fields) -> u8 {
+    let event = fields.text("event");
     let ends = |ends: &[&str]| ends.iter().any(|end| event.ends_with(end));
-    let has_error = fields.get("error").is_some_and(|error| !error.is_null());
+    let mut errors = fields.0.iter().filter(|(name, _)| name == "error");
+    let has_error = errors.any(|(_, error)| !error.is_null());
     match event {
         "panic" => CRITICAL,
         _ if ends(&["_failed", "_expired"]) => ERROR,
@@ -192,7 +221,8 @@ mod tests {
     fn text_is_one_line_that_a_terminal_does_not_obey() {
         let shown = String::from_utf8(text(LINE.as_bytes())).unwrap();
         assert_eq!(shown.lines().count(), 1, "{shown}");
-        assert!(shown.starts_with("2026-11-21T18:41:47.000Z request "), "{shown}");
+        let begin = "2026-11-21T18:41:47.000Z request method=GET path=";
+        assert!(shown.starts_with(begin), "the order of the line: {shown}");
         for part in [
             " method=GET",
             " status=404",
