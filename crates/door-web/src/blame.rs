@@ -20,6 +20,7 @@ pub fn faults(links: &[LinkHour]) -> Vec<Fault> {
         ended_ms: 0,
         program: String::new(),
         is_complete: true,
+        ended_by: None,
         endpoints: Vec::new(),
         cells: links.iter().map(cell).collect(),
         figures: Vec::new(),

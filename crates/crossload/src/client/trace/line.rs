@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use types::binary_size;
 
-use super::super::show::{binary_size, rough_time};
+use super::super::show::rough_time;
 use super::same_as;
 use crate::output;
 
