@@ -237,7 +237,10 @@ mod tests {
 
     fn history(file: &Path) -> (RunId, RunId) {
         let mut store = Store::open(file).unwrap();
-        let mesh = mesh_run(4);
+        let mut mesh = mesh_run(4);
+        // In the past on any machine.
+        mesh.started_ms = 1_730_419_200_000;
+        mesh.ended_ms = 1_730_419_260_000;
         let mut smoke = mesh.clone();
         smoke.instrument = Instrument::Smoke;
         smoke.started_ms += 60_000;
