@@ -33,13 +33,14 @@ const STYLE: &str = concat!(include_str!("style.css"), include_str!("matrix.css"
 pub fn write(view: &View<'_>) -> String {
     let mut out = String::new();
     head(&mut out, view);
+    out.push_str("<main>\n");
     failures(&mut out, view);
     matrix::write(&mut out, view, "");
     endpoints::write(&mut out, view);
     links::write(&mut out, view);
     let _ = writeln!(
         out,
-        "<footer><p>{}, {} to {}</p></footer>\n</body>\n</html>",
+        "</main>\n<footer><p>{}, {} to {}</p></footer>\n</body>\n</html>",
         Escaped(&view.run.program),
         moment(view.run.started_ms),
         moment(view.run.ended_ms)

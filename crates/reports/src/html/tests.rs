@@ -46,6 +46,7 @@ fn every_place_that_is_linked_exists_once() {
         "{page}"
     );
     let elements = elements(&page);
+    assert_eq!(elements.iter().filter(|(name, _)| name == "main").count(), 1);
     let places = values(&elements, "id");
     let known: BTreeSet<&str> = places.iter().copied().collect();
     assert_eq!(known.len(), places.len());
