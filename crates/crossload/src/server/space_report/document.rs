@@ -33,7 +33,11 @@ pub(super) enum PartOf {
     /// A file system that it may fill.
     FileSystem(u64),
     /// A file system that it may fill up to a quota.
-    QuotaOn(u64),
+    QuotaOn {
+        device: u64,
+        /// What is free in all of it; `None`: unknown.
+        free_bytes: Option<u64>,
+    },
     /// Another share.
     Share,
 }
@@ -118,28 +122,25 @@ fn bytes(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Total and used bytes, and the most that one share has free.
+/// Total and used bytes of several shares.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     total_bytes: u64,
     used_bytes: u64,
-    free_bytes_max: u64,
+    /// What is free for all of them together.
+    free_bytes: Option<u64>,
 }
 
 impl Sum {
     fn add(&mut self, share: &Share) {
         self.total_bytes = self.total_bytes.saturating_add(share.total_bytes());
         self.used_bytes = self.used_bytes.saturating_add(share.used_bytes);
-        self.free_bytes_max = self.free_bytes_max.max(share.free_bytes);
     }
 
-    /// The same on one file system, whose free space each of the shares has counted as its own.
-    fn on_one_file_system(self) -> Self {
-        let all = self.used_bytes.saturating_add(self.free_bytes_max);
-        Self {
-            total_bytes: self.total_bytes.min(all),
-            ..self
-        }
+    /// The total; quotas may promise more than their file system has.
+    fn possible_bytes(&self) -> u64 {
+        let free_bytes = self.free_bytes.unwrap_or(u64::MAX);
+        self.total_bytes.min(self.used_bytes.saturating_add(free_bytes))
     }
 }
 
@@ -153,7 +154,11 @@ fn capacity(shares: &[Share]) -> (u64, u64) {
         match share.part_of {
             PartOf::Share => {}
             PartOf::Nothing => sum.add(share),
-            PartOf::QuotaOn(device) => quotas.entry(device).or_default().add(share),
+            PartOf::QuotaOn { device, free_bytes } => {
+                let quotas = quotas.entry(device).or_default();
+                quotas.free_bytes = quotas.free_bytes.max(free_bytes);
+                quotas.add(share);
+            }
             PartOf::FileSystem(device) => {
                 let whole = wholes.entry(device).or_default();
                 *whole = (*whole).max((share.total_bytes(), share.used_bytes));
@@ -161,8 +166,7 @@ fn capacity(shares: &[Share]) -> (u64, u64) {
         }
     }
     let quotas = quotas.into_iter().filter(|(device, _)| !wholes.contains_key(device));
-    let quotas = quotas.map(|(_, quotas)| quotas.on_one_file_system());
-    let quotas = quotas.map(|quotas| (quotas.total_bytes, quotas.used_bytes));
+    let quotas = quotas.map(|(_, quotas)| (quotas.possible_bytes(), quotas.used_bytes));
     let own = wholes.values().copied().chain(quotas);
     own.fold((sum.total_bytes, sum.used_bytes), |all, one| {
         (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
@@ -186,23 +190,28 @@ mod tests {
         }
     }
 
+    fn quota_on(device: u64, free_bytes: u64) -> PartOf {
+        let free_bytes = Some(free_bytes);
+        PartOf::QuotaOn { device, free_bytes }
+    }
+
     #[test]
     fn a_file_system_counts_once_and_parts_of_shares_do_not() {
         let shares = [
             share("a", 10, 90, PartOf::FileSystem(1)),
             share("b", 10, 85, PartOf::FileSystem(1)),
-            share("q", 3, 7, PartOf::QuotaOn(1)),
+            share("q", 3, 7, quota_on(1, 90)),
             share("atlas", 2, 8, PartOf::Share),
-            share("c", 1, 4, PartOf::QuotaOn(2)),
-            share("d", 2, 3, PartOf::QuotaOn(2)),
+            share("c", 1, 4, quota_on(2, 50)),
+            share("d", 2, 3, quota_on(2, 50)),
             share("far", 100, 900, PartOf::Nothing),
         ];
         assert_eq!(capacity(&shares), (100 + 10 + 1000, 10 + 3 + 100));
         // Quotas larger than what is left: they share 40 free bytes.
         let quotas = [
-            share("a", 10, 40, PartOf::QuotaOn(1)),
-            share("b", 5, 40, PartOf::QuotaOn(1)),
-            share("c", 0, 7, PartOf::QuotaOn(1)),
+            share("a", 10, 40, quota_on(1, 40)),
+            share("b", 5, 40, quota_on(1, 40)),
+            share("c", 0, 7, quota_on(1, 40)),
         ];
         assert_eq!(capacity(&quotas), (10 + 5 + 40, 15));
         // The whole file system has their files, and may have fewer bytes than they promise.

@@ -3,6 +3,8 @@
 mod document;
 mod organisations;
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +58,7 @@ struct Settings {
 #[derive(Debug)]
 struct Known {
     path: LogicalPath,
+    directory: Option<PathBuf>,
     takes_files: bool,
 }
 
@@ -146,7 +149,10 @@ impl Inner {
                 part_of: match (space.device, space.quota_bytes) {
                     (None, _) => PartOf::Nothing,
                     (Some(device), None) => PartOf::FileSystem(device),
-                    (Some(device), Some(_)) => PartOf::QuotaOn(device),
+                    (Some(device), Some(_)) => PartOf::QuotaOn {
+                        device,
+                        free_bytes: known.free_bytes(device).await,
+                    },
                 },
                 message: missing(&room),
             });
@@ -169,6 +175,21 @@ impl Inner {
             }
         }
         Ok(shares)
+    }
+}
+
+impl Known {
+    /// What is free in its file system; `None` if its directory is no longer there.
+    async fn free_bytes(&self, device: u64) -> Option<u64> {
+        let directory = self.directory.clone()?;
+        let look = move || {
+            let facts = std::fs::metadata(&directory)
+                .ok()
+                .filter(|facts| facts.dev() == device)?;
+            let space = rustix::fs::statvfs(&directory).ok()?;
+            Some(space.f_bavail.saturating_mul(space.f_frsize)).filter(|_| facts.is_dir())
+        };
+        execution::blocking(look).await.ok().flatten()
     }
 }
 
@@ -234,12 +255,14 @@ fn known(configuration: &Configuration) -> Vec<Known> {
     let mut known: Vec<Known> = own
         .map(|export| Known {
             path: export.path.clone(),
+            directory: export.directory.clone(),
             takes_files: takes_files(&export.rules(), configuration),
         })
         .collect();
     if !configuration.nodes.is_empty() {
         known.push(Known {
             path: configuration.redirector.path.clone(),
+            directory: None,
             takes_files: takes_files(&configuration.redirector.rules(), configuration),
         });
     }

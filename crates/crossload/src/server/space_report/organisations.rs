@@ -175,8 +175,9 @@ mod tests {
         assert_eq!(at(&restricted, "/data"), ["/atlas"]);
         assert_eq!(at(&restricted, "/other"), [""; 0]);
         assert_eq!(at(&format!("{issuer}strategy = [\"group\"]\n"), "/data"), [""; 0]);
+        let export = "[[export]]\npath = \"/data\"\ndirectory = \"d\"\n";
         let quota = "[[quota]]\nvo = \"cms\"\npath = \"/data/cms\"\nbytes = 1000\n";
-        assert_eq!(at(quota, "/data"), ["/cms"]);
+        assert_eq!(at(&format!("{export}{quota}"), "/data"), ["/cms"]);
         let rules = read_authdb("o atlas /data rwld\n").unwrap();
         let path = LogicalPath::parse("/data").unwrap();
         assert_eq!(Organisations::default().with_rules(&rules).at(&path), ["/atlas"]);
