@@ -192,7 +192,8 @@ fn each_connection_of_a_copy_has_its_own_flow() {
     one.add(1);
     other.add(2);
     drop((one, other));
-    let mut fireflies = told(&site.hear(IDLE)).split_off(2);
+    let heard = site.hear(IDLE);
+    let mut fireflies = told(&heard).split_off(2);
     fireflies.sort_unstable();
     assert_eq!(fireflies, [("end", 1094, 5001, 1), ("end", 1094, 5002, 2)]);
 }

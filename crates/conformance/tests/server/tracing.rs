@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use conformance::{Lab, Run, bytes, json_lines, open, until};
+use conformance::{Lab, Run, bytes, json_lines, until};
 use serde_json::Value;
 use testkit::{Crossload, Result, available};
 
@@ -63,7 +63,6 @@ fn a_copy_is_one_timeline_of_all_its_servers() {
         return;
     };
     fs::write(pair.from.data().join("f"), bytes(100_000, 900)).expect("a file");
-    open(&pair.from.data().join("f"));
     let copied = pair.copy("f").succeeded();
     let trace = trace_of(&copied);
     let mut lines = Vec::new();

@@ -288,19 +288,6 @@ Examples:
 
 Exit code: 0 allowed, else the errno of the refusal.";
 
-pub(super) const TRACE: &str = "\
-Examples:
-  # A job of a queue: what the queue and the endpoints did
-  crossload trace 0af76519-16cd-43dd-8448-eb211c80319c \\
-      --admin http://fts.example.org:9090 --admin http://se1.example.org:9090
-
-  # From log files, with everything in one file for a ticket
-  crossload trace 65f2a1c09b3d4e7f --log /var/log/crossload/crossload.log \\
-      --bundle ticket.json
-
-Exit code: 0 found; 1 found, but not everyone could be asked; 2 not found; else the errno of the \
-failure.";
-
 pub(super) const CHECK: &str = "\
 Examples:
   crossload check --config /etc/crossload/crossload.toml

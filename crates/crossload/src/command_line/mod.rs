@@ -269,7 +269,7 @@ pub(crate) enum Command {
     /// Show what a queue, redirectors and endpoints did for one transfer, as a timeline
     ///
     /// Servers are asked at their admin addresses, as long as they remember; log files have all.
-    #[command(after_help = examples::TRACE)]
+    #[command(after_help = trace::EXAMPLES)]
     Trace(TraceOptions),
     /// Check a server's configuration and everything that it names
     ///

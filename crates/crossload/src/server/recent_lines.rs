@@ -80,7 +80,7 @@ mod tests {
         lines.add(b"three a\n{\"event\":\"admin_request\",\"path\":\"/trace/a\"}\n");
         assert_eq!(text(&lines, "a"), "one a\nthree a\n");
         assert_eq!(text(&lines, "c"), "");
-        for _ in 0..RECENT_LINES_BYTES / 1000 {
+        for _ in 0..=RECENT_LINES_BYTES / 1000 {
             lines.add(&[&[b'x'; 999][..], b"\n"].concat());
         }
         assert_eq!(text(&lines, "a"), "");

@@ -46,9 +46,9 @@ impl Line {
     pub(super) fn ids(&self) -> Vec<String> {
         let fields = self.fields();
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
-        let trace = text("traceparent").and_then(|parent| parent.split('-').nth(1));
+        let traces = fields.values().filter_map(|value| trace_of(value.as_str()?));
         let named = IDENTIFIERS.iter().filter_map(|name| text(name));
-        named.chain(trace).flat_map(same_as).collect()
+        named.chain(traces).flat_map(same_as).collect()
     }
 
     /// Seconds after another line.
@@ -62,7 +62,7 @@ impl Line {
         json!({"source": self.source, "line": self.fields()})
     }
 
-    /// The line for people: time, seconds since the one before, where it is from, and what happened.
+    /// The line for people: time, seconds since the one before, its source, and what happened.
     pub(super) fn in_words(&self, source_width: usize, since_s: Option<f64>) -> String {
         let since = since_s.map_or_else(|| " ".repeat(9), |seconds| format!("{seconds:+9.3}"));
         let words = words(&self.fields());
@@ -73,6 +73,16 @@ impl Line {
             output::name(&words)
         )
     }
+}
+
+/// The trace of a trace context (W3C Trace Context §3.2), as a field of a line has it.
+fn trace_of(text: &str) -> Option<&str> {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [_version, trace, _parent, _flags] = parts.as_slice() else {
+        return None;
+    };
+    let lengths = parts.iter().map(|part| part.len());
+    lengths.eq([2, 32, 16, 2]).then_some(*trace)
 }
 
 /// What happened.
