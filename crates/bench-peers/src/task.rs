@@ -528,6 +528,7 @@ mod tests {
                 + 1
                 + 10
                 + stores::Figure::all().len()
+                + Load::ALL.len()
         );
         let mut names: Vec<String> = all
             .iter()

@@ -31,6 +31,9 @@ const NO_ID: &str = "an identifier has 8 to 64 letters, digits and hyphens";
 const UNTRACED: &str = "no line of the log has this identifier; the server remembers only the latest";
 const FORGOTTEN: &str = "no refusal with this request ID is known; the server keeps only the latest";
 
+/// Finds the lines of the log in which an identifier stands.
+pub type LinesAbout = dyn Fn(&str) -> Vec<u8> + Send + Sync;
+
 /// What the admin door reports on.
 pub struct Admin {
     /// The counters.
@@ -48,7 +51,7 @@ pub struct Admin {
     /// Log lines dropped since the start.
     pub log_lines_dropped: Box<dyn Fn() -> u64 + Send + Sync>,
     /// The last lines of the log in which an identifier stands, each a JSON object.
-    pub log_lines_about: Box<dyn Fn(&str) -> Vec<u8> + Send + Sync>,
+    pub log_lines_about: Box<LinesAbout>,
     /// Sets the metrics that are not counted, before they are shown.
     pub refresh: Box<dyn Fn() + Send + Sync>,
     /// Tasks of the server that have not ended.

@@ -17,7 +17,7 @@ mod process;
 mod ready;
 mod state;
 
-pub use door::{Admin, door};
+pub use door::{Admin, LinesAbout, door};
 pub use metrics::{ErrorNames, Metrics, Request, Transfer};
 pub use part::{Part, PartFuture};
 pub use ready::{Check, Export};

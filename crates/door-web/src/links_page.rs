@@ -174,7 +174,7 @@ impl<'a> Matrix<'a> {
 }
 
 /// The storages with most copies, by name, and how many more there are.
-fn busiest<'a>(links: &'a [LinkHour], end: fn(&LinkHour) -> &Words) -> (Vec<&'a Words>, usize) {
+fn busiest(links: &[LinkHour], end: fn(&LinkHour) -> &Words) -> (Vec<&Words>, usize) {
     let mut counts: HashMap<&Words, u64> = HashMap::new();
     for link in links {
         let count = counts.entry(end(link)).or_default();
@@ -282,7 +282,7 @@ fn jobs(link: &LinkHour) -> String {
 
 /// What a code means; empty if it is not one of ours.
 fn meaning(code: &str) -> &'static str {
-    let known = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
+    let known = ErrorCode::ALL.iter().find(|known| known.name() == code);
     known.map(|known| known.meaning()).unwrap_or_default()
 }
 

@@ -55,8 +55,9 @@ async fn a_connection_counts_for_the_identity_that_uses_it() {
     }
     let mut next = server.connect().await;
     assert_eq!(next.ask(&request, b"").await.status, 429);
-    // The connection still serves others, and the identity has the place again that another
-    // connection released.
+    // That connection ends, else the identity would have what it is refused. Others are served, and
+    // the identity has the place again that another connection released.
+    let mut next = server.connect().await;
     assert_ne!(next.ask("GET /data/none\n", b"").await.status, 429);
     held[0].ask("GET /data/none\n", b"").await;
     assert_ne!(next.ask(&request, b"").await.status, 429);
