@@ -172,7 +172,9 @@ impl SlowSource {
                     return Ok(());
                 }
             }
-            let next = || drop(wait.lock().expect("whole").recv());
+            let next = || {
+                let _ = wait.lock().expect("whole").recv();
+            };
             let is_patient = head.starts_with("GET /patient");
             if is_patient {
                 next();
