@@ -9,6 +9,10 @@ use crate::limits::{RECENT_LINES_BYTES, TRACE_LINES_MAX};
 /// What stands in the lines of those who ask, with the identifier.
 const QUESTION: &[u8] = b"\"event\":\"admin_request\"";
 
+/// What stands in the lines about a session of the XRootD protocol, such as its login. They name no
+/// transfer, and there are some for each connection that only waits.
+const SESSION: &[u8] = b"\"path\":\"\"";
+
 /// Lines, in the order in which they were written. Until [`RecentLines::keep`] it keeps none.
 #[derive(Default)]
 pub(super) struct RecentLines {
@@ -29,14 +33,18 @@ impl RecentLines {
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
-    /// Takes lines, each with its end. The oldest go when there are too many.
+    /// Takes lines, each with its end, but those about sessions. The oldest go when there are too
+    /// many.
     pub(super) fn add(&self, lines: &[u8]) {
         if lines.is_empty() || !self.is_kept.load(Ordering::Relaxed) {
             return;
         }
+        let lines = lines.split_inclusive(|byte| *byte == b'\n');
+        let wanted = lines.filter(|line| memchr::memmem::find(line, SESSION).is_none());
+        let piece: Box<[u8]> = wanted.flatten().copied().collect();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.bytes += lines.len();
-        kept.pieces.push_back(lines.into());
+        kept.bytes += piece.len();
+        kept.pieces.push_back(piece);
         while kept.bytes > RECENT_LINES_BYTES {
             let Some(oldest) = kept.pieces.pop_front() else { break };
             kept.bytes -= oldest.len();
@@ -76,7 +84,7 @@ mod tests {
         let lines = RecentLines::default();
         lines.add(b"before a\n");
         lines.keep();
-        lines.add(b"one a\ntwo b\n");
+        lines.add(b"one a\n{\"method\":\"login\",\"path\":\"\",\"id\":\"a\"}\ntwo b\n");
         lines.add(b"three a\n{\"event\":\"admin_request\",\"path\":\"/trace/a\"}\n");
         assert_eq!(text(&lines, "a"), "one a\nthree a\n");
         assert_eq!(text(&lines, "c"), "");
