@@ -88,7 +88,8 @@ impl Going {
 
     /// Takes the ends of flows whose events were dropped.
     fn settle(&mut self, now: SystemTime) {
-        let ended: Vec<Arc<Flow>> = self.flows.iter().filter(|flow| flow.has_ended()).cloned().collect();
+        let is_to_book = |flow: &&Arc<Flow>| flow.has_ended() && flow.is_booked_now();
+        let ended: Vec<Arc<Flow>> = self.flows.iter().filter(is_to_book).cloned().collect();
         ended.iter().for_each(|flow| self.end(flow, now));
     }
 
@@ -127,7 +128,7 @@ impl Fireflies {
                 going.begin(flow);
                 self.start(flow, is_new, now)
             }
-            Event::FlowEnded(flow) => {
+            Event::FlowEnded(flow) if flow.is_booked_now() => {
                 // The event of its begin may have been dropped; the flow knows everything.
                 let (going, is_new) = self.of(flow);
                 going.end(flow, now);
@@ -140,7 +141,7 @@ impl Fireflies {
                 going.into_iter().flatten().for_each(|one| one.has_left = true);
                 self.ends_of(*peer, now)
             }
-            Event::Opened(_) | Event::Closed(_) | Event::Copied(_) => Vec::new(),
+            Event::FlowEnded(_) | Event::Opened(_) | Event::Closed(_) | Event::Copied(_) => Vec::new(),
         }
     }
 

@@ -36,6 +36,7 @@ pub struct Flow {
     pub began: SystemTime,
     bytes: AtomicU64,
     has_ended: AtomicBool,
+    is_booked: AtomicBool,
 }
 
 impl Flow {
@@ -47,6 +48,7 @@ impl Flow {
             began: SystemTime::now(),
             bytes: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
+            is_booked: AtomicBool::new(false),
         }
     }
 
@@ -60,6 +62,12 @@ impl Flow {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// Whether its end is to be booked now: true once. The event of an end may come after the end
+    /// was seen here.
+    pub(crate) fn is_booked_now(&self) -> bool {
+        !self.is_booked.swap(true, Ordering::Relaxed)
     }
 }
 

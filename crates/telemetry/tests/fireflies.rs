@@ -156,6 +156,21 @@ fn files_of_a_connection_are_one_flow_until_it_ends_or_is_idle() {
 }
 
 #[test]
+fn an_end_that_is_seen_before_its_event_counts_once() {
+    let mut site = site(10);
+    let file = site.open(client("cms"), false, None);
+    site.hear(Duration::ZERO);
+    file.read(700);
+    drop(file);
+    // Looked through while the event waits.
+    site.now += IDLE;
+    assert!(site.fireflies.due(site.now).is_empty());
+    let heard = site.hear(IDLE);
+    assert_eq!(told(&heard), [("end", 443, 40000, 700)]);
+    assert!(site.hear(INTERVAL).is_empty(), "nothing is told after the end");
+}
+
+#[test]
 fn unmarked_files_make_no_flow() {
     let mut site = site(10);
     drop(site.open(client(""), false, None));
