@@ -68,7 +68,7 @@ async fn open(session: &ClientContext, place: &Place) -> std::result::Result<Con
     })
 }
 
-/// A file of which an end is printed.
+/// A file whose head or tail is printed.
 struct Content(PieceReader);
 
 impl Content {

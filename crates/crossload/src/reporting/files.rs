@@ -41,8 +41,8 @@ pub(super) fn save(run: &Run, file: &Path) -> Result<(), Failure> {
     replace(file, &json, OWNER_ONLY)
 }
 
-/// Refuses two outputs with one name, of which the second would replace the first, and outputs that
-/// would replace a file which the command reads.
+/// Refuses two outputs with the same name, since the second would overwrite the first, and outputs
+/// that would overwrite a file that the command reads.
 ///
 /// # Errors
 /// The options.
