@@ -71,6 +71,19 @@ impl Process {
         read_lossy(&self.stdout)
     }
 
+    /// The URL of a program's pages for operators, as it printed it, by `scheme`.
+    ///
+    /// # Panics
+    /// When it printed none.
+    #[must_use]
+    pub fn pages_url(&self, scheme: &str) -> String {
+        let said = self.stdout();
+        let address = said.lines().find_map(|line| line.strip_prefix("pages on https://"));
+        let port = address.and_then(|address| address.rsplit_once(':'));
+        let (_, port) = port.unwrap_or_else(|| panic!("no pages in {said}"));
+        format!("{scheme}://localhost:{port}")
+    }
+
     /// What it wrote to standard error so far.
     #[must_use]
     pub fn stderr(&self) -> String {

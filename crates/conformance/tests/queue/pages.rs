@@ -181,10 +181,7 @@ fn viewers_and_a_new_certificate_count_at_once() {
     options.certificate = Some(expired.clone());
     let file = options.directory.join("queue.toml");
     let mut queue = Queue::start(options).expect("a queue");
-    let said = queue.process().stdout();
-    let address = said.lines().find_map(|line| line.strip_prefix("pages on https://"));
-    let (_, port) = address.and_then(|address| address.rsplit_once(':')).expect("pages");
-    let page = format!("https://localhost:{port}/queue");
+    let page = format!("{}/queue", queue.process().pages_url("https"));
     let status = || lab.curl(&["--insecure", &page]).status;
     assert_eq!(status(), 200, "everyone on this machine");
 

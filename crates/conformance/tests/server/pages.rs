@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Lab, Look, assert_pages_are_good, background, look_at, until};
+use conformance::{Lab, Look, assert_pages_are_good, background, look_at, run, until};
 use serde_json::Value;
 use testkit::{Crossload, available};
 
@@ -28,15 +28,6 @@ fn server(lab: &Lab, more: &str) -> testkit::Result<Crossload> {
     lab.crossload(options)
 }
 
-/// Where the pages are, by this scheme.
-fn pages(server: &Crossload, scheme: &str) -> String {
-    let said = server.log().stdout();
-    let address = said.lines().find_map(|line| line.strip_prefix("pages on https://"));
-    let address = address.unwrap_or_else(|| panic!("no pages in {said}"));
-    let (_, port) = address.rsplit_once(':').expect("a port");
-    format!("{scheme}://localhost:{port}")
-}
-
 #[test]
 fn the_endpoint_is_shown_without_secrets() {
     let name = "the_endpoint_is_shown_without_secrets";
@@ -46,7 +37,9 @@ fn the_endpoint_is_shown_without_secrets() {
     let Some(server) = available(name, server(&lab, "")) else {
         return;
     };
-    let page = lab.curl(&[format!("{}/endpoint", pages(&server, "http"))]).expect(200);
+    let page = lab
+        .curl(&[format!("{}/endpoint", server.log().pages_url("http"))])
+        .expect(200);
     let text = page.text();
     let directory = server.configuration();
     let secret = fs::read_to_string(directory.with_file_name("macaroon.secret")).expect("a secret");
@@ -68,13 +61,15 @@ fn the_endpoint_is_shown_without_secrets() {
             .is_some_and(|policy| policy.contains("default-src 'none'"))
     );
     assert_eq!(page.header("strict-transport-security"), None);
-    let encrypted = lab.curl(&[format!("{}/endpoint", pages(&server, "https"))]).expect(200);
+    let encrypted = lab
+        .curl(&[format!("{}/endpoint", server.log().pages_url("https"))])
+        .expect(200);
     let promised = encrypted.header("strict-transport-security").expect("over TLS");
     assert!(promised.starts_with("max-age="), "{promised}");
     let json = [
         "-H",
         "Accept: application/json",
-        &format!("{}/endpoint", pages(&server, "http")),
+        &format!("{}/endpoint", server.log().pages_url("http")),
     ];
     let document: Value = serde_json::from_str(&lab.curl(&json).expect(200).text()).expect("JSON");
     assert_eq!(document["exports"][0]["path"], "/data", "{document}");
@@ -87,7 +82,7 @@ fn the_endpoint_is_shown_without_secrets() {
     let foreign = [
         "-H",
         "Host: evil.example",
-        &format!("{}/endpoint", pages(&server, "http")),
+        &format!("{}/endpoint", server.log().pages_url("http")),
     ];
     lab.curl(&foreign).expect(421);
 }
@@ -103,7 +98,7 @@ fn viewers_are_named_by_their_certificates() {
     let Some(server) = available(name, server(&lab, &more)) else {
         return;
     };
-    let page = format!("{}/endpoint", pages(&server, "https"));
+    let page = format!("{}/endpoint", server.log().pages_url("https"));
     let by = |name: &str| {
         let user = lab.authority().issue_user(name).expect("a certificate");
         let pair = user.write_pair(lab.scratch().path(), "user").expect("files");
@@ -130,7 +125,7 @@ fn pages_can_be_read_by_everyone_in_a_browser() {
     let Some(server) = available(name, server(&lab, "")) else {
         return;
     };
-    let url = pages(&server, "http");
+    let url = server.log().pages_url("http");
     let paths = ["/endpoint", "/none"];
     let Some(seen) = available(name, look_at(&lab, &Look::new(&url, &paths))) else {
         return;
@@ -138,6 +133,62 @@ fn pages_can_be_read_by_everyone_in_a_browser() {
     assert_pages_are_good(&seen, &paths);
     let plain = look_at(&lab, &Look::new(&url, &["/endpoint"]).without_scripts()).expect("Chromium");
     assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
+}
+
+/// A history with one run of a mesh, in which names are markup.
+fn history(lab: &Lab) -> std::path::PathBuf {
+    let mut mesh = serde_json::to_value(testkit::mesh_run(5)).expect("JSON");
+    // In the past on any machine.
+    mesh["started_ms"] = 1_730_419_200_000_u64.into();
+    mesh["ended_ms"] = 1_730_419_260_000_u64.into();
+    let text = mesh.to_string().replace("SE-02.example.org", "<b>two</b>\u{202e}");
+    let (run_file, file) = (lab.file(text.as_bytes()), lab.fresh("history"));
+    let [run_file, shown] = [&run_file, &file].map(|path| path.to_str().expect("plain"));
+    let import = lab.client(["history", "import", "--history", shown, run_file]);
+    run(&import.expect("the client is built")).succeeded();
+    file
+}
+
+#[test]
+fn kept_runs_are_shown_and_lead_to_their_pages() {
+    let name = "kept_runs_are_shown_and_lead_to_their_pages";
+    let Some(lab) = available(name, Lab::new("pages-mesh")) else {
+        return;
+    };
+    let file = history(&lab);
+    let Some(server) = available(name, server(&lab, &format!("history = {file:?}\n"))) else {
+        return;
+    };
+    let url = server.log().pages_url("http");
+    let json = |path: &str| -> Value {
+        let asked = ["-H", "Accept: application/json", &format!("{url}{path}")];
+        serde_json::from_str(&lab.curl(&asked).expect(200).text()).expect("JSON")
+    };
+    let overview = json("/mesh");
+    assert_eq!(overview["runs"].as_array().map(Vec::len), Some(1), "{overview}");
+    assert_eq!(overview["run"]["id"], 1, "{overview}");
+    assert!(
+        !overview["run"]["faults"].as_array().expect("faults").is_empty(),
+        "{overview}"
+    );
+    assert_eq!(json("/mesh/runs/1")["instrument"], "mesh");
+    let page = lab.curl(&[&format!("{url}/mesh")]).expect(200).text();
+    assert!(page.contains("href=\"/mesh/runs/1#c"), "{page}");
+    assert!(!page.contains("<b>two") && page.contains("two&"), "{page}");
+    lab.curl(&[&format!("{url}/mesh/runs/9")]).expect(404);
+    let paths = ["/mesh", "/mesh/runs/1"];
+    if let Some(seen) = available(name, look_at(&lab, &Look::new(&url, &paths))) {
+        assert_pages_are_good(&seen, &paths);
+        let plain = look_at(&lab, &Look::new(&url, &["/mesh"]).without_scripts()).expect("Chromium");
+        assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
+    }
+    // A file that is no history is said, and the page stays.
+    std::fs::write(&file, "no database at all, and of no use to anyone who looks at it").expect("written");
+    until("the page says so", LIMIT, || {
+        json("/mesh")["fault"]
+            .as_str()
+            .is_some_and(|fault| fault.contains("cannot be read"))
+    });
 }
 
 /// A source that sends a part of a file, and the rest when the test lets it. Of `/patient` it sends
@@ -202,7 +253,7 @@ fn a_copy_does_not_move_before_its_first_byte() {
         return;
     };
     let source = SlowSource::start();
-    let url = pages(&server, "http");
+    let url = server.log().pages_url("http");
     let stage = || -> Value {
         let now = ["-H", "Accept: application/json", &format!("{url}/now")];
         let now: Value = serde_json::from_str(&lab.curl(&now).expect(200).text()).expect("JSON");
@@ -242,7 +293,7 @@ fn a_running_copy_is_shown_until_it_ends() {
         return;
     };
     let source = SlowSource::start();
-    let url = pages(&server, "http");
+    let url = server.log().pages_url("http");
     let running = || -> Value {
         let answer = lab
             .curl(&["-H", "Accept: application/json", &format!("{url}/now")])
