@@ -228,6 +228,8 @@ fn a_mesh_as_a_service_runs_again_and_never_over_itself() {
         "pull",
         "--every",
         "1s",
+        "--serve",
+        "0",
         "--history",
         text(&history),
         "--save",
@@ -250,16 +252,26 @@ fn a_mesh_as_a_service_runs_again_and_never_over_itself() {
         };
         runs.len() >= 3
     });
+    let said = mesh.stderr();
+    let address = said.split_once("is at ").and_then(|(_, rest)| rest.split_once('\n'));
+    let (address, _) = address.unwrap_or_else(|| panic!("no page: {said}"));
+    let shows = |title: &str| {
+        let run = lab.curl(&[&format!("{address}run.json")]).expect(200).text();
+        serde_json::from_str::<Value>(&run).expect("JSON")["title"] == title
+    };
+    until("the newest run is served", PATIENCE, || shows("every"));
     // The file is read anew for each run, and a mistake in it costs the runs until it is mended.
     let right = fs::read_to_string(&file).expect("the file");
     fs::write(&file, "[mesh]\n").expect("a mistake");
     until("the mistake is named", PATIENCE, || {
         mesh.stderr().contains("invalid configuration")
     });
+    assert!(shows("every"), "the last run stays");
     fs::write(&file, right.replace("title = \"every\"", "title = \"again\"")).expect("mended");
     until("it runs again", PATIENCE, || {
         json_lines(&run(&list)).iter().any(|run| run["title"] == "again")
     });
+    until("the page follows", PATIENCE, || shows("again"));
     let status = mesh.interrupt().expect("it ends");
     assert!(
         [Some(0), Some(4)].contains(&status.code()),

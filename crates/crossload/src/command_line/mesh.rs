@@ -63,8 +63,8 @@ pub(crate) struct MeshOptions {
     pub(crate) dry_run: bool,
     /// Run again and again, at this interval: 30m, 1h
     ///
-    /// The begin of each run is shifted by chance, by up to a tenth of the interval. A run that
-    /// takes longer delays the next one.
+    /// Each run but the first begins up to a tenth of the interval late, by chance. A run that
+    /// takes longer than the interval is followed by the next one that would be due.
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "dry_run")]
     pub(crate) every: Option<Duration>,
     #[command(flatten)]

@@ -267,14 +267,17 @@ impl Service<'_> {
     /// reported, and the next one begins at its time.
     async fn again_and_again(&mut self, interval: Duration) -> Result<u8, Failure> {
         let begin = Instant::now();
-        let mut last = 0;
-        for turn in 1.. {
+        let mut last;
+        loop {
             match self.once().await {
                 Ok(code) => last = code,
                 Err(failure) if failure.exit_code == INTERRUPTED => return Err(failure),
-                Err(failure) => output::complain(&failure.words),
+                Err(failure) => {
+                    last = failure.exit_code;
+                    output::complain(&failure.words);
+                }
             }
-            let next = begin + interval * turn + shift(interval);
+            let next = begin + next_begin(begin.elapsed(), interval, random());
             tokio::select! {
                 () = tokio::time::sleep_until(next.into()) => {}
                 () = self.stop.wait() => break,
@@ -307,11 +310,50 @@ async fn conclude(options: &ResultOptions, common: &Common, page: Option<&Page>,
     reporting::first_of(saved.into_iter().chain([told]).filter_map(Result::err).collect())
 }
 
-/// A random time of up to a tenth of the interval, so that services elsewhere do not begin at the
-/// same moment.
-fn shift(interval: Duration) -> Duration {
-    let mut bytes = [0; 4];
+/// When the next run begins, counted from the begin of the first: at the next multiple of the
+/// interval, and up to a tenth of it later, so that services elsewhere do not begin at the same
+/// moment. Multiples that a long run has missed are left out, so runs never follow each other
+/// without a pause. `random` says how much later.
+fn next_begin(elapsed: Duration, interval: Duration, random: u16) -> Duration {
+    let turn = elapsed.as_nanos() / interval.as_nanos().max(1) + 1;
+    let turn = u32::try_from(turn).unwrap_or(u32::MAX);
+    interval.saturating_mul(turn) + interval / 10 * u32::from(random) / u32::from(u16::MAX)
+}
+
+fn random() -> u16 {
+    let mut bytes = [0; 2];
     // Without random numbers, all begin at the same time.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
-    interval / 10 * (u32::from_be_bytes(bytes) >> 16) / (u32::MAX >> 16)
+    u16::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[test]
+    fn runs_begin_once_an_interval_and_a_little_later() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        for (elapsed, random, begin) in [
+            (minutes(5), 0, minutes(60)),
+            (minutes(5), u16::MAX, minutes(66)),
+            (minutes(59), u16::MAX / 2, minutes(63)),
+            // The second run began late, and the third does not for it.
+            (minutes(71), 0, minutes(120)),
+            // Whole hours are missed.
+            (minutes(60), 0, minutes(120)),
+            (minutes(250), u16::MAX, minutes(306)),
+        ] {
+            let next = next_begin(elapsed, HOUR, random);
+            assert!(
+                next.abs_diff(begin) < Duration::from_secs(1),
+                "{elapsed:?} {random}: {next:?}"
+            );
+            assert!(next > elapsed);
+        }
+        let many: std::collections::HashSet<u16> = (0..20).map(|_| super::random()).collect();
+        assert!(many.len() > 1, "{many:?}");
+    }
 }
