@@ -3,11 +3,16 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use conformance::{last_json, visible};
+use std::time::Duration;
+
+use conformance::{background, last_json, until, visible};
 use serde_json::{Value, json};
-use testkit::{Fault, Relay, available};
+use testkit::{Direction, Fault, Relay, available};
 
 use crate::open_site::OpenSite;
+
+/// How long a test waits for what takes a moment.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
 fn a_mesh_through_the_queue_tells_the_job_and_the_reason_of_each_cell() {
@@ -52,6 +57,45 @@ fn a_mesh_through_the_queue_tells_the_job_and_the_reason_of_each_cell() {
         }
     }
     assert_eq!(visible(site.endpoint.data()), ["file"]);
+}
+
+/// Jobs of an interrupted mesh would go on, and leave files behind it.
+#[test]
+fn the_jobs_of_an_interrupted_mesh_are_canceled() {
+    let test = "the_jobs_of_an_interrupted_mesh_are_canceled";
+    let Some(site) = available(test, OpenSite::start("mesh-interrupted")) else {
+        return;
+    };
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.endpoint.port()))).expect("a relay");
+    relay.set_fault(Fault::Limit(Direction::ToClient, 100_000), usize::MAX);
+    let mesh = "[mesh]\ntitle = \"slow\"\nsize = \"50MB\"\nmodes = [\"pull\"]\n".to_owned();
+    let endpoint = |name: &str, port: u16| {
+        let directory = name.to_ascii_lowercase();
+        fs::create_dir(site.endpoint.data().join(&directory)).expect("a directory");
+        format!("[[endpoint]]\nname = \"{name}\"\nurls = [\"http://localhost:{port}/data/{directory}\"]\n")
+    };
+    let parts = [mesh, endpoint("A", relay.port()), endpoint("B", relay.port())];
+    let file = site.lab.file(parts.concat().as_bytes());
+    let file = file.to_str().expect("plain");
+    let arguments = site.lab.client_arguments("mesh", &[file, "--queue", &site.queue.url()]);
+    let mut command = site.lab.client(arguments).expect("the client is built");
+    let mut mesh = background(&mut command, site.lab.scratch()).expect("it starts");
+    let states = || {
+        let jobs = site.get("/jobs?state_in=SUBMITTED,READY,ACTIVE,FINISHED,FAILED,CANCELED&limit=100");
+        let jobs = jobs.as_array().unwrap_or_else(|| panic!("{jobs}")).clone();
+        let state = |job: &Value| job["job_state"].as_str().unwrap_or_default().to_owned();
+        jobs.iter().map(state).collect::<Vec<_>>()
+    };
+    until("copies run", PATIENCE, || states().contains(&"ACTIVE".to_owned()));
+    let status = mesh.interrupt().expect("it ends");
+    assert_eq!(status.code(), Some(4), "{}", mesh.stderr());
+    until("its jobs are canceled", PATIENCE, || {
+        states().iter().all(|state| state == "CANCELED")
+    });
+    for directory in ["a", "b"] {
+        let left = || visible(&site.endpoint.data().join(directory));
+        until("its files are removed", PATIENCE, || left().is_empty());
+    }
 }
 
 /// A queue of ours without its own API is what an FTS is to a client.
