@@ -26,6 +26,7 @@ mod stored_runs;
 mod table;
 mod token;
 mod upstream_fault;
+mod where_sent;
 
 use std::process::ExitCode;
 

@@ -20,6 +20,8 @@ use types::{Error, ErrorCode, Phase, Side};
 use url::form_urlencoded;
 
 use crate::admission::{Viewer, admit};
+use crate::cluster_door;
+use crate::cluster_facts::Cluster;
 use crate::copies::RunningCopies;
 use crate::endpoint_page::EndpointPage;
 use crate::error_page::error_page;
@@ -33,7 +35,7 @@ use crate::queue_door;
 use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::protect;
-use crate::shell::{ENDPOINT_PLACES, MESH_PLACE, Place, QUEUE_PLACES, Shell};
+use crate::shell::{CLUSTER_PLACE, ENDPOINT_PLACES, MESH_PLACE, Place, QUEUE_PLACES, Shell};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
@@ -60,6 +62,8 @@ pub struct Pages {
     pub endpoint: Option<EndpointPages>,
     /// The queue, if the server is one.
     pub queue: Option<Arc<dyn Queue>>,
+    /// The cluster, if the server may be a redirector.
+    pub cluster: Option<Arc<dyn Cluster>>,
     /// Runs of the instruments.
     pub runs: Option<KeptRuns>,
 }
@@ -103,7 +107,12 @@ impl Pages {
         let endpoint = self.endpoint.iter().flat_map(|_| ENDPOINT_PLACES);
         let queue = self.queue.iter().flat_map(|_| QUEUE_PLACES);
         let runs = self.runs.iter().filter(|runs| runs.is_there());
-        endpoint.chain(queue).chain(runs.map(|_| MESH_PLACE)).collect()
+        let cluster = self.cluster.iter().filter(|cluster| cluster.nodes().is_some());
+        endpoint
+            .chain(cluster.map(|_| CLUSTER_PLACE))
+            .chain(queue)
+            .chain(runs.map(|_| MESH_PLACE))
+            .collect()
     }
 
     /// # Errors
@@ -146,6 +155,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
         .route("/", get(first))
         .merge(queue_door::routes())
         .merge(mesh_door::routes())
+        .merge(cluster_door::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
         .route("/now/events", get(move |uri: Uri| follow(now.clone(), uri)))
@@ -267,6 +277,11 @@ pub(crate) fn field(uri: &Uri, wanted: &str) -> Option<String> {
     let mut fields = form_urlencoded::parse(query.as_bytes());
     let found = fields.find(|(name, _)| name == wanted);
     found.map(|(_, value)| value.trim().to_owned())
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    now_s().saturating_mul(1000)
 }
 
 /// Leads to the first page.

@@ -10,6 +10,9 @@
 
 mod admission;
 mod blame;
+mod cluster_door;
+pub mod cluster_facts;
+mod cluster_page;
 mod copies;
 mod door;
 mod endpoint_page;

@@ -22,6 +22,10 @@ pub const MATRIX_STORAGES_MAX: usize = 24;
 pub const FAILING_LINKS_SHOWN_MAX: usize = 50;
 /// Faults of links that a page lists.
 pub const FAULTS_SHOWN_MAX: usize = 20;
+/// Nodes of a cluster on its page; those with trouble come first.
+pub const NODES_SHOWN_MAX: usize = 500;
+/// Characters of a path that a form asks about.
+pub const PATH_CHARACTERS_MAX: usize = 4096;
 /// Runs of each instrument that a page lists.
 pub const RUNS_LISTED_MAX: u64 = 20;
 /// Endpoints whose standing a page shows; those with problems come first.

@@ -13,7 +13,7 @@ use schedule::{FileId, JobId};
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::admission::Viewer;
-use crate::door::{Pages, field, now_s, refused};
+use crate::door::{Pages, field, now_ms, refused};
 use crate::job_page::{FilePage, JobDocument, JobPage};
 use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
 use crate::links_page::{LinksDocument, LinksPage};
@@ -57,10 +57,6 @@ fn missing(what: &str, name: &str) -> Refusal {
     let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
     let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
     error.with_detail(format!("the queue has no {what} {name}")).into()
-}
-
-fn now_ms() -> i64 {
-    now_s().saturating_mul(1000)
 }
 
 async fn queue(

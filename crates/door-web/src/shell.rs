@@ -33,6 +33,12 @@ pub(crate) const QUEUE_PLACES: [Place; 2] = [
     },
 ];
 
+/// The page of a redirector.
+pub(crate) const CLUSTER_PLACE: Place = Place {
+    path: "/cluster",
+    name: "Cluster",
+};
+
 /// The page of runs of the instruments.
 pub(crate) const MESH_PLACE: Place = Place {
     path: "/mesh",

@@ -15,6 +15,7 @@ mod ids;
 mod links;
 mod near;
 mod nodes;
+mod pages;
 mod queue;
 mod site;
 mod smoke;

@@ -80,6 +80,7 @@ pub(super) fn open(
         program: PRODUCT.to_owned(),
         is_local: config::Web::is_loopback(address),
         viewers: Box::new(move || viewers.get()),
+        cluster: None,
         runs: Some(KeptRuns::new(move || history.clone())),
         endpoint: None,
         queue: Some(Arc::new(shown)),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use config::{Configuration, Export};
 use credentials::{Activities, Activity};
 use door_admin::Part;
+use door_web::cluster_facts::Cluster;
 use endpoint::{Exports, FairShare, SharedExports, Store, Users};
 use identity::delegation::Delegations;
 use net::tls::ClientTls;
@@ -16,6 +17,7 @@ use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
 use types::LogicalPath;
 
 use super::caches::{Caches, CachesPart};
+use super::cluster_pages::ClusterPages;
 use super::log::Log;
 use super::redirecting::Redirecting;
 use super::redirector_part::RedirectorPart;
@@ -282,6 +284,11 @@ impl Exported {
     /// What monitoring learns of the redirector.
     pub(crate) fn part(&self) -> Arc<dyn Part> {
         Arc::new(RedirectorPart(self.redirecting.clone()))
+    }
+
+    /// What pages show of the redirector.
+    pub(crate) fn cluster(&self) -> Arc<dyn Cluster> {
+        Arc::new(ClusterPages(self.redirecting.clone()))
     }
 
     /// What monitoring learns of the caches.

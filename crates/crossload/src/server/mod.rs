@@ -9,6 +9,7 @@ mod caches;
 pub(crate) mod certificate;
 mod certificate_list;
 mod choices;
+mod cluster_pages;
 mod cms;
 mod doors;
 pub(crate) mod events;

@@ -102,6 +102,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         program: PRODUCT.to_owned(),
         is_local: config::Web::is_loopback(address),
         viewers: Box::new(move || viewers(&configuration.get())),
+        cluster: Some(assembly.exported.cluster()),
         runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
         endpoint: Some(EndpointPages {
             facts: Box::new(move || Box::pin(gatherer.clone().facts())),

@@ -139,6 +139,11 @@ impl Redirecting {
         self.0.source.as_ref()
     }
 
+    /// The names that it answers for.
+    pub(super) fn tree(&self) -> &LogicalPath {
+        &self.0.configuration.path
+    }
+
     /// The redirector itself.
     pub(super) fn redirector(&self) -> &Redirector {
         &self.0.redirector

@@ -66,7 +66,8 @@ fn checks(director: &Director) -> Vec<Check> {
     })
 }
 
-fn says(node: &Node, now_ms: u64) -> String {
+/// The state of a node, as a sentence.
+pub(super) fn says(node: &Node, now_ms: u64) -> String {
     if let Some(trouble) = node.trouble(now_ms) {
         return trouble.to_string();
     }

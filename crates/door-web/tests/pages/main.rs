@@ -52,6 +52,7 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
             }),
         }),
         queue: None,
+        cluster: None,
         runs: None,
     }
 }
