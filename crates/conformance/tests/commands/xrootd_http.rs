@@ -129,3 +129,27 @@ fn a_directory_whose_checksum_gets_no_answer_is_refused() {
     assert!(summed.said().contains("Is a directory"), "{}", summed.said());
     assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }
+
+/// XRootD 5.5.3 sends the checksum of a file that was asked for one with later answers about others.
+#[test]
+fn a_checksum_that_xrootd_was_not_asked_for_is_not_compared() {
+    let test = "a_checksum_that_xrootd_was_not_asked_for_is_not_compared";
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
+    for (server, is_believed) in [("XrootD/v5.5.3", false), ("other", true)] {
+        let server = Scripted::start(move |seen: &Seen| {
+            let of_another_file = ["Digest: adler32=00000001", &format!("Server: {server}")];
+            let asked = ["Digest: adler32=042d01b5", &format!("Server: {server}")];
+            match seen.header("want-digest") {
+                Some(_) => Reply::whole(seen, "200 OK", &asked, b"cont"),
+                None => Reply::whole(seen, "200 OK", &of_another_file, b"cont"),
+            }
+        });
+        let to = lab.fresh("copied");
+        let copied = lab.run_client("copy", &[&server.url("/f"), text(&to)]);
+        let said = copied.said();
+        assert_eq!(copied.code == Some(0), !is_believed, "{said}");
+        assert_eq!(said.contains("CHECKSUM MISMATCH"), is_believed, "{said}");
+    }
+}
