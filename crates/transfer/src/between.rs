@@ -283,12 +283,8 @@ impl BetweenServers<'_> {
             // The caller waits, and then begins with the first way.
             let is_put_off = error.asks_to_wait() && self.destination.access.returns_delays;
             let Some(next) = next.filter(|_| !is_put_off) else {
-                // A way that was not taken says less.
-                let earlier = failed.into_iter().rev().map(|(_, error)| error);
-                return Err(match is_withheld(&error) {
-                    true => earlier.min_by_key(is_withheld).unwrap_or(error),
-                    false => error,
-                });
+                let earlier: Vec<Error> = failed.into_iter().rev().map(|(_, error)| error).collect();
+                return Err(most_telling(earlier, error));
             };
             self.news.tell(News::WayFailed(way, &error, next));
             self.progress.set_moved(0);
@@ -403,6 +399,21 @@ impl BetweenServers<'_> {
             verified: outcome.verified,
             keeps_modified: false,
         })
+    }
+}
+
+/// The error of a copy whose ways have failed, the last way first: a way that was not taken says
+/// less than others, and a file that exists less than the copy that left it there.
+fn most_telling(earlier: Vec<Error>, last: Error) -> Error {
+    let has_moved = |error: &Error| matches!(error.phase(), Phase::Transfer | Phase::Checksum | Phase::Commit);
+    if last.code() == ErrorCode::PeerExists
+        && let Some(moved) = earlier.iter().find(|error| has_moved(error))
+    {
+        return moved.clone();
+    }
+    match is_withheld(&last) {
+        true => earlier.into_iter().min_by_key(is_withheld).unwrap_or(last),
+        false => last,
     }
 }
 
