@@ -71,7 +71,7 @@ impl RateLimit {
 
     /// Waits until these bytes may go. Copies come in the order in which they ask. The time is
     /// noted, so that it does not count as slowness of a peer.
-    pub(crate) async fn pass(&self, bytes: u64, progress: &Progress) {
+    pub async fn pass(&self, bytes: u64, progress: &Progress) {
         let Some(mut turn) = self.turn(bytes) else { return };
         loop {
             let now = Instant::now();

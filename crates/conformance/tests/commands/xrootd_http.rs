@@ -82,10 +82,12 @@ fn a_killed_copy_of_a_tree_is_completed_by_the_next() {
         fs::write(from.join(format!("f{number}")), bytes(4 << 20, number)).expect("a file");
     }
     let source = format!("{}/", text(&from));
-    for signal in ["KILL", "INT"] {
-        site.theirs().make_directory(signal);
-        let (relay, mut copying) = begin(&site, &source, signal);
-        let there = site.theirs().data().join(signal);
+    // What is left is newer than its source, which --update leaves alone otherwise.
+    for (signal, option) in [("KILL", "--recursive"), ("INT", "--recursive"), ("KILL", "--update")] {
+        let target = format!("{signal}{option}");
+        site.theirs().make_directory(&target);
+        let (relay, mut copying) = begin(&site, &source, &target);
+        let there = site.theirs().data().join(&target);
         until("beginnings are there", PATIENCE, || {
             let sizes = fs::read_dir(&there).expect("a directory").flatten();
             sizes
@@ -96,15 +98,76 @@ fn a_killed_copy_of_a_tree_is_completed_by_the_next() {
         run(std::process::Command::new("sh").args(["-c", &kill])).succeeded();
         until("it ends", PATIENCE, || !copying.is_running());
         drop(relay);
-        let url = site.theirs().davs(signal);
-        let second = site.lab.run_client("copy", &["-r", "--json", &source, &url]);
+        let url = site.theirs().davs(&target);
+        let arguments: &[&str] = match option {
+            "--update" => &["-r", "--update", "--json", &source, &url],
+            _ => &["-r", "--json", &source, &url],
+        };
+        let second = site.lab.run_client("copy", arguments);
         let summary = last_json(&second);
-        assert_eq!(summary["failed"], 0, "{signal}: {}", second.said());
+        assert_eq!(summary["failed"], 0, "{target}: {}", second.said());
         for number in 0..6 {
             let stored = fs::read(there.join(format!("f{number}"))).expect("a file");
-            assert!(stored == bytes(4 << 20, number), "{signal}: {number} differs");
+            assert!(stored == bytes(4 << 20, number), "{target}: {number} differs");
         }
     }
+}
+
+/// A tree with one file of 4 MiB, whose first half is at XRootD, and XRootD behind a relay.
+fn half_there(site: &Site) -> (String, Relay) {
+    let from = site.lab.fresh("from");
+    fs::create_dir(&from).expect("a directory");
+    fs::write(from.join("f"), bytes(4 << 20, 7)).expect("a file");
+    site.theirs().put("half/f", &bytes(4 << 20, 7)[..2 << 20]);
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, site.theirs().port()))).expect("a relay");
+    (text(&from).to_owned(), relay)
+}
+
+#[test]
+fn a_source_that_is_replaced_during_the_comparison_costs_nothing() {
+    let test = "a_source_that_is_replaced_during_the_comparison_costs_nothing";
+    let Some(site) = site(test, "rotated") else { return };
+    let (from, relay) = half_there(&site);
+    relay.set_fault(Fault::Limit(Direction::ToClient, 500_000), usize::MAX);
+    let source = format!("{from}/");
+    let url = format!("https://localhost:{}/data/half", relay.port());
+    let arguments = site
+        .lab
+        .client_arguments("copy", &["-r", "-vv", "--retries", "0", &source, &url]);
+    let mut command = site.lab.client(arguments).expect("the client is built");
+    let mut copying = background(&mut command, site.lab.scratch()).expect("it starts");
+    // It reads the destination by ranges, for four seconds.
+    until("it compares", PATIENCE, || {
+        copying.stderr().to_lowercase().contains("range: bytes")
+    });
+    let file = std::path::Path::new(&from).join("f");
+    fs::rename(&file, site.lab.fresh("old")).expect("rotated");
+    fs::write(&file, b"fresh").expect("a new file");
+    until("it ends", PATIENCE, || !copying.is_running());
+    let said = copying.stderr();
+    assert!(said.contains("was replaced while its beginning was compared"), "{said}");
+    let stored = site.theirs().stored("half/f").expect("a file");
+    assert!(stored == bytes(4 << 20, 7)[..2 << 20], "{} bytes: {said}", stored.len());
+}
+
+#[test]
+fn a_comparison_that_fails_is_called_that() {
+    let test = "a_comparison_that_fails_is_called_that";
+    let Some(site) = site(test, "cut") else { return };
+    let (from, relay) = half_there(&site);
+    relay.set_fault(Fault::CutAfter(Direction::ToClient, 600_000), usize::MAX);
+    let source = format!("{from}/");
+    let url = format!("https://localhost:{}/data/half", relay.port());
+    let copied = site
+        .lab
+        .run_client("copy", &["-r", "--json", "--retries", "0", &source, &url]);
+    let failed = json_lines(&copied).into_iter().find(|line| line["event"] == "failed");
+    let failed = failed.unwrap_or_else(|| panic!("{}", copied.said()));
+    assert_eq!(failed["error"]["code"], "peer_closed", "{failed:#}");
+    assert_eq!(failed["error"]["retry"], true, "{failed:#}");
+    relay.heal();
+    site.lab.run_client("copy", &["-r", &source, &url]).succeeded();
+    assert!(site.theirs().stored("half/f").expect("a file") == bytes(4 << 20, 7));
 }
 
 /// XRootD 5.5.3 was seen to answer no question for the checksum of a directory after some of them.

@@ -1,6 +1,7 @@
 //! A file anywhere that is read in pieces.
 
 use std::io::SeekFrom;
+use std::os::unix::fs::MetadataExt as _;
 
 use remote::Ranges;
 use storage::local::fault;
@@ -89,6 +90,20 @@ impl PieceReader {
                 Ok(piece)
             }
         }
+    }
+
+    /// Whether a file of this machine still has the name by which it was opened. Those of servers
+    /// must be asked for anew.
+    pub(super) async fn is_still_named(&mut self) -> bool {
+        let Origin::Machine(file, path) = &self.origin else {
+            return true;
+        };
+        let opened = file.metadata().await;
+        let named = tokio::fs::metadata(path.as_str()).await;
+        let (Ok(opened), Ok(named)) = (opened, named) else {
+            return false;
+        };
+        (opened.dev(), opened.ino()) == (named.dev(), named.ino())
     }
 
     pub(super) async fn close(self) {

@@ -1,15 +1,18 @@
 //! Whether a file is copied: what is at the destination, and what the user wants then.
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use storage::Overwrite;
-use types::{Error, ErrorCode, Phase, Result, Side};
+use types::{Error, ErrorCode, Phase, Result, Side, binary_size};
 
 use super::super::compare_files::{self, Compared, Known};
 use super::super::place::Place;
 use super::super::session::Info;
 use super::super::tree::{Pair, There};
 use super::Copier;
-use super::beginning::is_beginning;
+use super::beginning::{self, Beginning};
 use crate::command_line::{CompareBy, CopyOptions, TransferOptions, Verify};
+use crate::limits::BEGINNING_BYTES_MAX;
 
 /// What happens with a file that exists at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,16 +137,30 @@ impl Copier {
             IfExists::Skip => Ok(Decision::Skip(Reason::Exists)),
             IfExists::Refuse => Err(exists(pair)),
             IfExists::Update => match (pair.info.modified_s, there.modified_s) {
-                (Some(here), Some(there)) if there > here => Ok(Decision::Skip(Reason::Newer)),
+                // What an interrupted copy left is newer than its source, too.
+                (Some(here), Some(modified_s)) if modified_s > here => match self.beginning(pair, there).await? {
+                    Beginning::Yes => Ok(replace),
+                    Beginning::No => Ok(Decision::Skip(Reason::Newer)),
+                    Beginning::Perhaps => Err(too_long(pair)),
+                },
                 _ => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             },
             IfExists::ReplaceOther => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             IfExists::SkipEqual => match self.compare(pair, there).await? {
                 compared if compared.is_equal() => Ok(Decision::Skip(Reason::Equal(compared))),
-                Compared::OtherSize if is_beginning(&self.session, pair, there).await => Ok(replace),
+                Compared::OtherSize => match self.beginning(pair, there).await? {
+                    Beginning::Yes => Ok(replace),
+                    Beginning::No => Err(exists(pair).with_detail(Compared::OtherSize.words())),
+                    Beginning::Perhaps => Err(too_long(pair)),
+                },
                 compared => Err(exists(pair).with_detail(compared.words())),
             },
         }
+    }
+
+    /// Boxed: within the future of a copy it makes the compiler's checks take minutes.
+    fn beginning<'a>(&'a self, pair: &'a Pair, there: &'a Info) -> BoxFuture<'a, Result<Beginning>> {
+        beginning::compare(&self.session, pair, there, &self.settings.rate).boxed()
     }
 
     /// The destination of a copy between servers is asked right before, since that is evidence for
@@ -183,6 +200,13 @@ impl Copier {
         };
         self.session.compare(source, copy, how).await
     }
+}
+
+fn too_long(pair: &Pair) -> Error {
+    let limit = binary_size(BEGINNING_BYTES_MAX);
+    exists(pair).with_detail(format!(
+        "it is shorter, and its first {limit} are those of the source: perhaps an interrupted copy left it"
+    ))
 }
 
 fn exists(pair: &Pair) -> Error {
