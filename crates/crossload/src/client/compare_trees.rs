@@ -14,7 +14,7 @@ use super::session::ClientContext;
 use super::tree::{Directory, Found, Pair, Selection, There, Walk};
 use crate::command_line::CompareOptions;
 use crate::exit_code::ExitCodes;
-use crate::failure::{self, Failure, describe};
+use crate::failure::{self, Failure, Reader, describe};
 use crate::limits::FOUND_QUEUED_MAX;
 use crate::output;
 
@@ -188,7 +188,15 @@ impl Comparison<'_> {
             let (code, message) = (error.code().name(), error.public());
             output::json(&json!({"event": "failed", "code": code, "message": message}));
         }
-        output::complain(&format!("crossload compare error: {}", describe(error)));
+        let words = match error.code() {
+            // That of a copy names an option which this command does not have.
+            ErrorCode::ChecksumUnavailable => {
+                let sizes = Failure::advised(error, "Use --compare size to compare sizes only.");
+                sizes.message(Reader::User)
+            }
+            _ => describe(error),
+        };
+        output::complain(&format!("crossload compare error: {words}"));
     }
 
     fn conclude(&self) -> u8 {

@@ -95,7 +95,7 @@ pub(crate) async fn archived(session: &ClientContext, options: &ArchivedOptions)
                 Ok(states) => files
                     .iter()
                     .zip(states)
-                    .for_each(|(file, state)| tape.locate(file, state)),
+                    .for_each(|(file, state)| tape.locate(group, file, state)),
                 Err(error) => tape.fail(files, error),
             }
         }
@@ -365,10 +365,15 @@ impl<'a> Tape<'a> {
         }
     }
 
-    fn locate(&mut self, file: &File, state: ArchiveState) {
+    fn locate(&mut self, group: &Group, file: &File, state: ArchiveState) {
         let locality = match state {
             ArchiveState::At(locality) => locality,
             ArchiveState::Refused(words) => return self.fail_one(file, &words),
+            ArchiveState::Missing(_) => {
+                let location = group.place.location.with_path(&file.path);
+                let error = Error::new(ErrorCode::PeerNotFound, group.place.side, Phase::Open);
+                return self.fail(std::slice::from_ref(file), error.with_subject(&location));
+            }
             ArchiveState::Unanswered => return self.fail_one(file, "the answer does not name this file"),
         };
         let words = match locality {

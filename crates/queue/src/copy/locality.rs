@@ -41,7 +41,7 @@ impl Attempt<'_> {
             Some(ArchiveState::At(Locality::Disk)) => Ok(()),
             Some(ArchiveState::At(place)) if place.is_on_tape() => Err(self.refusal(ErrorCode::PeerOnTape)),
             Some(ArchiveState::At(_) | ArchiveState::Unanswered) => Err(self.refusal(ErrorCode::PeerLocalityUnknown)),
-            Some(ArchiveState::Refused(words)) => {
+            Some(ArchiveState::Refused(words) | ArchiveState::Missing(words)) => {
                 Err(self.refusal(ErrorCode::PeerLocalityUnknown).with_peer(None, &words))
             }
             None => {

@@ -182,7 +182,7 @@ fn event(waiting: &WaitingFile, state: ArchiveState, failure: Option<&Error>, no
         ArchiveState::At(locality) if locality.is_on_tape() => return Some(Advance::new(id, FileEvent::Archived)),
         ArchiveState::At(Locality::Lost) => return Some(lost(&format!("the storage has lost {}", path()))),
         ArchiveState::At(Locality::Nowhere) => return Some(lost(&format!("the storage has no content of {}", path()))),
-        ArchiveState::Refused(words) => return Some(lost(&words)),
+        ArchiveState::Refused(words) | ArchiveState::Missing(words) => return Some(lost(&words)),
         ArchiveState::At(_) | ArchiveState::Unanswered => {}
     }
     let seconds = i64::from(waiting.job.options.archive_timeout_s.unwrap_or_default());

@@ -135,6 +135,7 @@ impl Place {
     fn archived(&self, state: ArchiveState) -> ArchiveState {
         match state {
             ArchiveState::Refused(words) => ArchiveState::Refused(self.words(words)),
+            ArchiveState::Missing(words) => ArchiveState::Missing(self.words(words)),
             other => other,
         }
     }

@@ -114,7 +114,7 @@ impl Client {
         for state in self.located(place, paths).await? {
             states.push(match state {
                 ArchiveState::At(Locality::Tape) => StageState::Waiting,
-                ArchiveState::Refused(words) => StageState::Failed(words),
+                ArchiveState::Refused(words) | ArchiveState::Missing(words) => StageState::Failed(words),
                 _ => StageState::OnDisk,
             });
         }
@@ -131,7 +131,7 @@ impl Client {
             };
             states.push(match self.look(&file).await {
                 Ok((stat, _)) => ArchiveState::At(locality(stat.flags)),
-                Err(error) if error.code() == ErrorCode::PeerNotFound => ArchiveState::Refused(error.public()),
+                Err(error) if error.code() == ErrorCode::PeerNotFound => ArchiveState::Missing(error.public()),
                 Err(error) => return Err(error),
             });
         }

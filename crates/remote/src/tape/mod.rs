@@ -136,6 +136,8 @@ pub enum ArchiveState {
     At(Locality),
     /// It does not say, for this reason in its words.
     Refused(String),
+    /// There is no such file, in its words.
+    Missing(String),
     /// The answer was too long for this file: ask again.
     Unanswered,
 }
