@@ -437,6 +437,25 @@ fn no_output_replaces_another_or_what_is_read() {
     );
     refused(&["--html", &file], "--html would replace");
     refused(&["--junit", &page, "--earlier", &page], "--junit would replace");
+    let secret = plain(&lab.file(b"a token, which no report begins with\n"));
+    for option in ["--html", "--junit", "--prometheus"] {
+        let words = "which is no earlier output of";
+        let webhook = ["--webhook", "http://127.0.0.1:1/", "--webhook-token", &secret];
+        refused(&[&[option, &secret], &webhook[..]].concat(), words);
+    }
+    assert_eq!(
+        fs::read(&secret).expect("the token"),
+        b"a token, which no report begins with\n"
+    );
+    // What an option has written, it replaces; so does it what is empty.
+    let empty = plain(&lab.file(b""));
+    for option in ["--html", "--junit", "--prometheus"] {
+        let own = plain(&directory.join(option));
+        for file_of_option in [&own, &own, &empty] {
+            report(&lab, &[&file, option, file_of_option]).failed_with(1);
+        }
+        fs::write(&empty, b"").expect("empty again");
+    }
     report(&lab, &[&file, "--html", "/dev/null", "--junit", "/dev/null"]).failed_with(1);
     report(&lab, &[&file, "--html", &page, "--junit", &other, "--earlier", &file]).failed_with(1);
     let endpoints = "[mesh]\ntitle = \"t\"\n[[endpoint]]\nname = \"A\"\nurls = [\"http://127.0.0.1:1/\"]\n";
@@ -452,6 +471,8 @@ fn no_output_replaces_another_or_what_is_read() {
                 "--save and --html name the same file",
             ),
             (["--save", &endpoints, "--html", &other], "--save would replace"),
+            (["--save", &secret, "--html", &page], "no earlier output of --save"),
+            (["--save", &empty, "--log-file", &empty], "--save would replace"),
         ] {
             let run = lab.run_client(command[0], &[&command[1..], &options].concat());
             let run = run.failed_with(22);

@@ -44,8 +44,11 @@ pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     let reports = reports(options)?;
-    let list = options.list.as_deref();
-    reporting::try_outputs(&reports, options.results.save.as_deref(), list.as_slice())?;
+    let used: Vec<&Path> = [options.list.as_deref(), options.common.log_file.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect();
+    reporting::try_outputs(&reports, options.results.save.as_deref(), &used)?;
     let session = ClientContext::open(&options.common)?;
     let (title, targets) = match &options.list {
         Some(file) => listed(&session, options, file).await?,

@@ -41,12 +41,19 @@ pub(super) fn save(run: &Run, file: &Path) -> Result<(), Failure> {
     replace(file, &json, OWNER_ONLY)
 }
 
-/// Refuses two outputs with the same name, since the second would overwrite the first, and outputs
-/// that would overwrite a file that the command reads.
+/// Most bytes at the beginning of a file that say what it is.
+const BEGINNING_BYTES: usize = 4096;
+
+/// Refuses outputs that would overwrite each other, a file that the command reads, or anything that
+/// is no earlier output of the same kind, such as a file with a token.
 ///
 /// # Errors
 /// The options.
-pub(super) fn refuse_same(options: &ReportOptions, save: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
+pub(super) fn refuse_overwriting(
+    options: &ReportOptions,
+    save: Option<&Path>,
+    inputs: &[&Path],
+) -> Result<(), Failure> {
     let outputs = [
         ("--save", save),
         ("--html", options.html.as_deref()),
@@ -60,16 +67,47 @@ pub(super) fn refuse_same(options: &ReportOptions, save: Option<&Path>, inputs: 
     for (option, file) in outputs {
         let Some(place) = file.and_then(whole) else { continue };
         if read.contains(&place) {
-            let words = format!("{option} would replace {}, which is read", place.display());
+            let words = format!("{option} would replace {}, which this command uses", place.display());
             return Err(Failure::invalid(words));
         }
         if let Some((other, _)) = known.iter().find(|(_, known)| *known == place) {
             let words = format!("{other} and {option} name the same file: {}", place.display());
             return Err(Failure::invalid(words));
         }
+        if !is_replaceable(option, &place) {
+            let words = format!(
+                "{option} would replace {}, which is no earlier output of {option}; \
+                 name another file, or remove this one first",
+                place.display()
+            );
+            return Err(Failure::invalid(words));
+        }
         known.push((option, place));
     }
     Ok(())
+}
+
+/// Whether a file is missing, empty, or what this option has written before. The history judges
+/// its file by itself, when it opens it.
+fn is_replaceable(option: &str, file: &Path) -> bool {
+    use std::io::Read as _;
+    let mut beginning = Vec::new();
+    let read = fs::File::open(file).and_then(|file| file.take(BEGINNING_BYTES as u64).read_to_end(&mut beginning));
+    match read {
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return true,
+        // Whose content is unknown is not replaced.
+        Err(_) => return option == "--history",
+        Ok(0) => return true,
+        Ok(_) => {}
+    }
+    let text = String::from_utf8_lossy(&beginning);
+    match option {
+        "--save" => text.starts_with('{') && text.contains("\"instrument\""),
+        "--html" => text.starts_with("<!DOCTYPE html>"),
+        "--junit" => text.starts_with("<?xml"),
+        "--prometheus" => text.starts_with("# HELP"),
+        _ => true,
+    }
 }
 
 /// The place of a file, however it is spelled; `None` for devices and pipes, which replace nothing.

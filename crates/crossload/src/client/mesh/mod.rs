@@ -48,7 +48,11 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
             return Ok(0);
         }
         let results = &options.results;
-        reporting::try_outputs(&results.reports, results.save.as_deref(), &[file])?;
+        let used: Vec<&Path> = [Some(file), options.common.log_file.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect();
+        reporting::try_outputs(&results.reports, results.save.as_deref(), &used)?;
         let own = OwnMesh::take(file)?;
         let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);

@@ -1,5 +1,7 @@
 //! `crossload stress`: many copies over each link of a mesh.
 
+use std::path::Path;
+
 use history::{Cell, Outcome, Run};
 use probe::mesh::{Load, Mesh, News, Settings, StopAt, Stress};
 
@@ -32,7 +34,9 @@ pub(crate) fn run(options: &StressOptions) -> Result<u8, Failure> {
             return Ok(0);
         }
         let results = &options.results;
-        reporting::try_outputs(&results.reports, results.save.as_deref(), &[&options.file])?;
+        let log_file = options.common.log_file.as_deref();
+        let used: Vec<&Path> = [Some(&*options.file), log_file].into_iter().flatten().collect();
+        reporting::try_outputs(&results.reports, results.save.as_deref(), &used)?;
         let own = OwnMesh::take(&options.file)?;
         let page = Page::open(&options.results.reports, None).await?;
         let no_signals = |cause: std::io::Error| Failure::system("cannot receive signals", &cause);
