@@ -396,25 +396,27 @@ fn an_interrupted_test_leaves_nothing_behind() {
     let relay = Relay::start(std::net::SocketAddr::from(([127, 0, 0, 1], pair.first.port()))).expect("a relay");
     relay.set_fault(Fault::Delay(Direction::ToClient, Duration::from_millis(50)), usize::MAX);
     let url = format!("http://127.0.0.1:{}/data/probes", relay.port());
-    let mut client = lab_client(&pair.lab, &["--size", "24MB", &url]);
     let files = pair.first.data().join("probes");
-    until("a file is made", Duration::from_secs(60), || {
-        !visible(&files).is_empty()
-    });
-    let interrupt = format!("kill -INT {}", client.id());
-    assert_eq!(
-        run_with_input(Command::new("sh").args(["-c", &interrupt]), &[]).code,
-        Some(0)
-    );
-    client
-        .wait_for("over", Duration::from_secs(60), |_| None::<()>)
-        .expect_err("it ends");
-    let (said, stopped) = (client.stdout(), client.stderr());
-    assert!(
-        stopped.contains("interrupted; the test files were removed"),
-        "{said}\n{stopped}"
-    );
-    assert_eq!(visible(&files), Vec::<String>::new());
+    for signal in ["INT", "TERM", "HUP"] {
+        let mut client = lab_client(&pair.lab, &["--size", "24MB", &url]);
+        until("a file is made", Duration::from_secs(60), || {
+            !visible(&files).is_empty()
+        });
+        let interrupt = format!("kill -{signal} {}", client.id());
+        assert_eq!(
+            run_with_input(Command::new("sh").args(["-c", &interrupt]), &[]).code,
+            Some(0)
+        );
+        client
+            .wait_for("over", Duration::from_secs(60), |_| None::<()>)
+            .expect_err("it ends");
+        let (said, stopped) = (client.stdout(), client.stderr());
+        assert!(
+            stopped.contains("interrupted; the test files were removed"),
+            "{signal}: {said}\n{stopped}"
+        );
+        assert_eq!(visible(&files), Vec::<String>::new(), "{signal}");
+    }
 }
 
 fn lab_client(lab: &Lab, arguments: &[&str]) -> testkit::Process {

@@ -38,6 +38,7 @@ mod scheme;
 pub(crate) mod session;
 pub(crate) mod shell;
 mod show;
+mod signals;
 pub(crate) mod smoke;
 mod space;
 mod stdio;
@@ -57,6 +58,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use types::ErrorCode;
 
+use self::signals::end_asked;
 use crate::command_line::{CacheAction, CatOptions, Command, Common, EndOptions, TokenAction};
 use crate::failure::{Advice, Failure};
 use crate::file_size::survive_file_size_limit;
@@ -146,7 +148,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     };
     let stop = async {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => left.interrupted(),
+            () = end_asked() => left.interrupted(),
             () = wait(timeout), if !is_limited_each => left.timed_out(session.last_asked().as_ref()),
         }
     };

@@ -16,6 +16,7 @@ use super::INTERRUPTED;
 use super::mesh::endpoints::{self, without};
 use super::place::{Place, without_query};
 use super::session::ClientContext;
+use super::signals::end_asked;
 use crate::command_line::{Common, ReportOptions, SmokeOptions};
 use crate::failure::Failure;
 use crate::reporting::{self, Page, Printed};
@@ -60,7 +61,7 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     let running = stream::iter(&targets).for_each_concurrent(ENDPOINTS_AT_ONCE, |target| target.smoke.run());
     let interrupted = tokio::select! {
         () = running => None,
-        _ = tokio::signal::ctrl_c() => Some("interrupted"),
+        () = end_asked() => Some("interrupted"),
         () = super::wait(options.common.timeout) => Some("stopped by --timeout"),
     };
     let cleaning = stream::iter(&targets).for_each_concurrent(ENDPOINTS_AT_ONCE, |target| target.smoke.clean_up());

@@ -7,7 +7,7 @@ Exit codes of the client:
     1  some of several files failed, or were left out
     2  no such file or directory
     3  the answer is no: trees or checksums differ, or a file is not on tape
-    4  interrupted by Ctrl-C
+    4  interrupted by Ctrl-C, SIGTERM or SIGHUP
     5  the server or the storage failed
    11  the server asks to try again later
    13  permission denied, or no credential

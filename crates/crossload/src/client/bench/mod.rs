@@ -12,6 +12,7 @@ use bench::report::{Measured, Parameters, Report, Value};
 use bench::{Ground, Run, Stop, load};
 
 use super::session::ClientContext;
+use super::signals::end_asked;
 use crate::command_line::{BenchCommon, BenchLoad, Common, DisplayOptions, GfalOptions};
 use crate::descriptors;
 use crate::failure::Failure;
@@ -146,16 +147,8 @@ fn exit_code(report: &Report) -> u8 {
 
 /// Stops the load on a signal or at the end of `--timeout`.
 async fn interrupt(ground: Arc<Ground>, timeout: Option<Duration>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => drop(terminate.recv().await),
-            Err(_) => std::future::pending().await,
-        }
-    };
     let why = tokio::select! {
-        _ = tokio::signal::ctrl_c() => "interrupted",
-        () = terminated => "terminated",
+        () = end_asked() => "interrupted",
         () = super::wait(timeout) => "--timeout reached",
     };
     ground.stop.set();

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use history::{Mode, Run};
 use probe::mesh::{EndpointFile, Mesh, Planned, Protocol, Settings, Topology, Wanted, mode, plan};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::queue::ByQueue;
 use super::queue::{SingleCopies, check_url, report_capabilities};
 use super::session::ClientContext;
+use super::signals::EndSignals;
 use super::smoke::trust;
 use super::{INTERRUPTED, end_at_second_interrupt, wait};
 use crate::command_line::{Common, MeshOptions, ResultOptions};
@@ -90,24 +90,15 @@ fn check_queue(options: &MeshOptions) -> Result<(), Failure> {
 }
 
 /// The signals that end the command.
-struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-}
+struct Stop(EndSignals);
 
 impl Stop {
     fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        EndSignals::new().map(Self)
     }
 
     async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
+        self.0.wait().await;
     }
 
     /// Serves the page, if there is one, until a signal.
