@@ -66,6 +66,9 @@ fn nodes_are_shown_and_where_a_client_is_sent() {
         let page = lab.curl(&[&format!("{url}/cluster")]).expect(200).text();
         page.contains("✕ away") && page.contains("<b>2</b> of 3 nodes answer")
     });
+    let once = lab.run_client("top", &[&url, "--once"]).succeeded().text();
+    let counts = "cluster: 2 of 3 nodes answer, 1 drained";
+    assert!(once.contains(counts) && once.contains("\naway"), "{once}");
     let paths = ["/cluster", question];
     if let Some(seen) = available(test, look_at(&lab, &Look::new(&url, &paths))) {
         assert_pages_are_good(&seen, &paths);

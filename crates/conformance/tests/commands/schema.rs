@@ -241,9 +241,9 @@ fn json_fits_its_schema() {
     }
 }
 
-/// Commands whose JSON has a schema, by the test above; those of `queue`, `node` and `why` by the
-/// tests of queues and clusters, that of `cleanup` by those of S3, that of `report` by its own.
-const WITH_SCHEMA: [&str; 76] = [
+/// Commands whose JSON has a schema, by the test above; those of `queue`, `node`, `why` and `top`
+/// by the tests of queues, clusters and pages, that of `cleanup` by those of S3, that of `report` by its own.
+const WITH_SCHEMA: [&str; 77] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -295,6 +295,7 @@ const WITH_SCHEMA: [&str; 76] = [
     "config import rclone",
     "why",
     "trace",
+    "top",
     "node status",
     "node drain",
     "node undrain",

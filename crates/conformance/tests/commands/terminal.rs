@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use conformance::{bytes, run, until};
+use conformance::{Lab, bytes, run, until};
 use testkit::{available, require};
 
 use crate::client::site;
@@ -149,4 +149,46 @@ fn the_last_picture_of_a_tree_is_its_summary() {
     let is_bar = |line: &&String| line.contains("left") || line.contains("\u{2588}") || line.contains('\u{1b}');
     assert_eq!(picture.iter().find(is_bar), None, "{picture:#?}");
     assert_eq!(std::fs::read_dir(&back).expect("the copies").count(), 30);
+}
+
+/// `top` takes the whole screen, and gives the terminal back as it was.
+#[test]
+fn top_follows_a_server_and_ends_with_a_key() {
+    let test = "top_follows_a_server_and_ends_with_a_key";
+    let Some(lab) = available(test, Lab::new("top")) else {
+        return;
+    };
+    if available(test, require("tmux")).is_none() {
+        return;
+    }
+    let mut options = lab.options("watched");
+    options.more = "[web]\nlisten = \"127.0.0.1:0\"\n".to_owned();
+    let Some(server) = available(test, lab.crossload(options)) else {
+        return;
+    };
+    let socket = lab.fresh("tmux-top");
+    let terminal = Terminal {
+        socket: socket.to_str().expect("plain").to_owned(),
+    };
+    let client = lab.client(["top"]).expect("the client is built");
+    let line = format!(
+        "echo before; stty -a > before; {} top {}; stty -a > after; echo ended; sleep 60",
+        client.get_program().display(),
+        server.log().pages_url("http")
+    );
+    let directory = lab.fresh("top-ends");
+    std::fs::create_dir(&directory).expect("a directory");
+    let place = directory.to_str().expect("plain");
+    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", "-c", place, &line]);
+    let shows = |text: &str| terminal.picture().iter().any(|line| line.contains(text));
+    until("copies are shown", PATIENCE, || shows("copies: 0 running, 0 stalled"));
+    assert!(!shows("before"), "the other screen: {:?}", terminal.picture());
+    terminal.tmux(&["send-keys", "/", "q", "x", "Enter"]);
+    until("the filter is shown", PATIENCE, || shows("filter: qx"));
+    drop(server);
+    until("the fault is shown", PATIENCE, || shows("! no answer: "));
+    terminal.tmux(&["send-keys", "q"]);
+    until("it ends", PATIENCE, || shows("ended") && shows("before"));
+    let modes = |name: &str| std::fs::read_to_string(directory.join(name)).expect("modes");
+    assert_eq!(modes("before"), modes("after"));
 }

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Lab, Look, assert_pages_are_good, background, look_at, run, until};
+use conformance::{
+    JsonLines, Lab, Look, assert_pages_are_good, background, json_lines, last_json, look_at, run, until,
+};
 use serde_json::Value;
-use testkit::{Crossload, available};
+use testkit::{Crossload, available, require_queue_python};
 
 /// Limit for what must happen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -314,6 +316,20 @@ fn a_running_copy_is_shown_until_it_ends() {
         page.contains("&#60;b&#62;bold\\u{202e}x") && !page.contains("<b>bold"),
         "{page}"
     );
+    let once = lab.run_client("top", &[&url, "--once"]).succeeded().text();
+    assert!(once.contains("1 running, 0 stalled"), "{once}");
+    let row = once.lines().last().unwrap_or_default();
+    assert!(
+        row.starts_with("moving") && row.ends_with("/data/<b>bold\\u{202e}x"),
+        "{once}"
+    );
+    let top = lab.run_client("top", &[&url, "--json"]).succeeded();
+    assert_eq!(last_json(&top)["copies"]["totals"]["running"], 1);
+    if let Some(python) = available("the schema of top", require_queue_python("python3")) {
+        let mut printed = JsonLines::default();
+        printed.add("top", &json_lines(&top));
+        printed.check(&python).succeeded();
+    }
     let look = Look::new(&url, &["/now"]).wait_for("document.getElementById('live').textContent === 'Live'");
     if let Some(seen) = available(name, look_at(&lab, &look)) {
         assert_pages_are_good(&seen, &["/now"]);

@@ -44,6 +44,7 @@ mod space;
 mod stdio;
 mod sums;
 mod tape;
+mod top;
 mod totals;
 mod trace;
 mod tree;
@@ -361,6 +362,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Token(TokenAction::Macaroon(options)) => &options.common,
         Command::Why(options) => &options.common,
         Command::Trace(options) => &options.common,
+        Command::Top(options) => &options.common,
         Command::Stdio(options) => &options.common,
         Command::Login(options) => &options.common,
         Command::Logout(options) => &options.common,
@@ -451,6 +453,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Token(TokenAction::Macaroon(options)) => macaroon::run(session, &options).await,
         Command::Why(options) => why::run(session, &options).await,
         Command::Trace(options) => trace::run(session, &options).await,
+        Command::Top(options) => top::run(session, &options).await,
         Command::Login(options) => login::run(session, &options).await,
         Command::Logout(options) => login::end(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,

@@ -33,6 +33,7 @@ mod stress;
 mod sum;
 mod tape;
 mod token;
+mod top;
 mod trace;
 mod trees;
 mod why;
@@ -85,6 +86,7 @@ pub(crate) use stress::StressOptions;
 pub(crate) use sum::SumOptions;
 pub(crate) use tape::{ArchivedOptions, EvictOptions, StageOptions, StageRequest};
 pub(crate) use token::{AttenuateOptions, InspectOptions, MacaroonLimits, MacaroonOptions, TokenAction};
+pub(crate) use top::TopOptions;
 pub(crate) use trace::TraceOptions;
 pub(crate) use trees::{
     FindOptions, FoundKind, ListOptions, ListedName, SortKey, SpaceOptions, TreeOptions, UsageOptions,
@@ -271,6 +273,11 @@ pub(crate) enum Command {
     /// Servers are asked at their admin addresses, as long as they remember; log files have all.
     #[command(after_help = trace::EXAMPLES)]
     Trace(TraceOptions),
+    /// Show what an endpoint, redirector or queue does now, on the terminal
+    ///
+    /// It shows what the server's pages show: copies, links and jobs, nodes; again and again.
+    #[command(after_help = top::EXAMPLES)]
+    Top(TopOptions),
     /// Check a server's configuration and everything that it names
     ///
     /// Prints each mistake with its line and the remedy. It changes nothing and does not disturb a
@@ -341,6 +348,7 @@ impl Command {
             Self::Redirector(_) => "redirector",
             Self::Why(_) => "why",
             Self::Trace(_) => "trace",
+            Self::Top(_) => "top",
             Self::Copy(_) => "copy",
             Self::Sync(_) => "sync",
             Self::Compare(_) => "compare",

@@ -1,0 +1,163 @@
+//! Requests for the pages of a server, as JSON.
+
+use remote::{ServiceCall, ServiceMethod};
+use serde_json::Value;
+use types::{Error, ErrorCode, Location, Phase, Secret, Side};
+use url::form_urlencoded::Serializer;
+
+use crate::client::session::ClientContext;
+use crate::failure::Failure;
+use crate::limits::QUEUE_ANSWER_BYTES_MAX;
+
+/// What can be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Copies,
+    Links,
+    Jobs,
+    Cluster,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Copies, Self::Links, Self::Jobs, Self::Cluster];
+
+    /// The name for people and programs.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Copies => "copies",
+            Self::Links => "links",
+            Self::Jobs => "jobs",
+            Self::Cluster => "cluster",
+        }
+    }
+
+    /// The page that has it.
+    const fn path(self) -> &'static str {
+        match self {
+            Self::Copies => "/now",
+            Self::Links | Self::Jobs => "/queue",
+            Self::Cluster => "/cluster",
+        }
+    }
+}
+
+/// What was seen last.
+pub(super) enum Seen {
+    Fresh(Value),
+    /// What was seen before the looks failed, and why the last one did.
+    Stale(Value, String),
+}
+
+impl Seen {
+    pub(super) fn document(&self) -> &Value {
+        match self {
+            Self::Fresh(document) | Self::Stale(document, _) => document,
+        }
+    }
+
+    pub(super) fn fault(&self) -> Option<&str> {
+        match self {
+            Self::Fresh(_) => None,
+            Self::Stale(_, fault) => Some(fault),
+        }
+    }
+
+    /// After a further look.
+    pub(super) fn then(self, looked: Result<Value, Failure>) -> Self {
+        match looked {
+            Ok(document) => Self::Fresh(document),
+            Err(failure) => {
+                let (Self::Fresh(document) | Self::Stale(document, _)) = self;
+                Self::Stale(document, failure.words)
+            }
+        }
+    }
+}
+
+/// The pages of a server.
+pub(super) struct Looks<'a> {
+    session: &'a ClientContext,
+    server: String,
+    kinds: Vec<Kind>,
+}
+
+impl<'a> Looks<'a> {
+    /// Asks which pages there are.
+    ///
+    /// # Errors
+    /// The URL is none, the server does not answer, or has no pages.
+    pub(super) async fn open(session: &'a ClientContext, url: &str) -> Result<Self, Failure> {
+        let url = session.url(url)?.trim_end_matches('/').to_owned();
+        let wrong = "top needs the http or https URL of a server's pages, such as http://localhost:8450";
+        let location = Location::parse(&url)?;
+        if !location.is_http() {
+            return Err(Failure::invalid(wrong));
+        }
+        let mut looks = Self {
+            session,
+            server: url,
+            kinds: Vec::new(),
+        };
+        for kind in Kind::ALL {
+            match looks.ask(kind.path()).await {
+                Ok(_) => looks.kinds.push(kind),
+                Err(error) if error.code() == ErrorCode::PeerNotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if looks.kinds.is_empty() {
+            let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&location);
+            let advice = "Give the address that the server prints as \"pages on\": [web] listen or queue_listen.";
+            return Err(Failure::advised(
+                &error.with_detail("there are no pages for operators here"),
+                advice,
+            ));
+        }
+        Ok(looks)
+    }
+
+    pub(super) fn kinds(&self) -> Vec<Kind> {
+        self.kinds.clone()
+    }
+
+    /// Looks once.
+    ///
+    /// # Errors
+    /// No answer, or a refusal.
+    pub(super) async fn look(&self, kind: Kind, filter: &str, sort: Option<&str>) -> Result<Value, Failure> {
+        let mut query = Serializer::new(String::new());
+        if kind == Kind::Copies {
+            query.append_pair("q", filter);
+            if let Some(sort) = sort {
+                query.append_pair("sort", sort);
+            }
+        }
+        let query = query.finish();
+        let path = match query.is_empty() {
+            true => kind.path().to_owned(),
+            false => format!("{}?{query}", kind.path()),
+        };
+        Ok(self.ask(&path).await?)
+    }
+
+    async fn ask(&self, path: &str) -> types::Result<Value> {
+        let location = Location::parse(&format!("{}{path}", self.server))?;
+        let place = self.session.resource(&location, Side::Active);
+        let call = ServiceCall {
+            method: ServiceMethod::Get,
+            content_type: "application/json",
+            body: &Secret::new(""),
+            login: None,
+            webhook: None,
+            answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
+        };
+        let answer = self.session.client.call(&place, &call).await?;
+        if !answer.is_success() {
+            return Err(self.session.client.refusal_of(&place, &answer));
+        }
+        serde_json::from_str(answer.body.expose()).map_err(|_| {
+            let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&location);
+            error.with_detail("this is no page for operators of Crossload")
+        })
+    }
+}

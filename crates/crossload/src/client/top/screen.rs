@@ -1,0 +1,187 @@
+//! A terminal that shows one frame, and its keys.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Read as _, Write as _};
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// The other screen, without a cursor; and back.
+const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l";
+const END: &[u8] = b"\x1b[?25h\x1b[?1049l";
+/// If the terminal does not tell its size.
+const SIZE: Size = Size { columns: 80, rows: 24 };
+
+/// A key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Character(char),
+    Enter,
+    Escape,
+    Backspace,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+}
+
+/// Columns and rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+/// The terminal while it shows frames. Dropping it gives it back as it was.
+pub(super) struct Screen {
+    terminal: File,
+    before: Termios,
+    keys: UnboundedReceiver<Key>,
+}
+
+impl Screen {
+    /// Takes the terminal; `None`: the output is none.
+    pub(super) fn open() -> Option<Self> {
+        if !std::io::stdout().is_terminal() {
+            return None;
+        }
+        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        let before = tcgetattr(&terminal).ok()?;
+        let mut now = before.clone();
+        // Ctrl-C stays a signal.
+        now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(&terminal, OptionalActions::Now, &now).ok()?;
+        let input = terminal.try_clone().ok()?;
+        let (sender, keys) = unbounded_channel();
+        // It ends with the process: a read of a terminal cannot be given up.
+        std::thread::spawn(move || {
+            let mut input = input;
+            let mut bytes = [0; 64];
+            while let Ok(count @ 1..) = input.read(&mut bytes) {
+                if keys_of(&bytes[..count])
+                    .into_iter()
+                    .any(|key| sender.send(key).is_err())
+                {
+                    return;
+                }
+            }
+        });
+        let mut screen = Self { terminal, before, keys };
+        screen.write(BEGIN);
+        Some(screen)
+    }
+
+    pub(super) fn size(&self) -> Size {
+        match tcgetwinsize(&self.terminal) {
+            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size {
+                columns: size.ws_col.into(),
+                rows: size.ws_row.into(),
+            },
+            _ => SIZE,
+        }
+    }
+
+    /// The next key; `None`: there will be none.
+    pub(super) async fn key(&mut self) -> Option<Key> {
+        self.keys.recv().await
+    }
+
+    /// Shows these lines, which fit.
+    pub(super) fn draw(&mut self, lines: &[String]) {
+        let mut frame = String::from("\x1b[H");
+        for (number, line) in lines.iter().enumerate() {
+            if number > 0 {
+                frame.push_str("\r\n");
+            }
+            frame.push_str(line);
+            frame.push_str("\x1b[K");
+        }
+        frame.push_str("\x1b[J");
+        self.write(frame.as_bytes());
+    }
+
+    /// A terminal that is gone shows nothing; its signal ends the command.
+    fn write(&mut self, bytes: &[u8]) {
+        let _ = self.terminal.write_all(bytes);
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.write(END);
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
+/// The keys of what a terminal sent at once.
+fn keys_of(mut bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    while let Some((key, rest)) = next_key(bytes) {
+        keys.extend(key);
+        bytes = rest;
+    }
+    keys
+}
+
+/// The first key, if it has a meaning here, and what follows it.
+fn next_key(bytes: &[u8]) -> Option<(Option<Key>, &[u8])> {
+    const SEQUENCES: [(&[u8], Key); 6] = [
+        (b"\x1b[A", Key::Up),
+        (b"\x1bOA", Key::Up),
+        (b"\x1b[B", Key::Down),
+        (b"\x1bOB", Key::Down),
+        (b"\x1b[5~", Key::PageUp),
+        (b"\x1b[6~", Key::PageDown),
+    ];
+    for (sequence, key) in SEQUENCES {
+        if let Some(rest) = bytes.strip_prefix(sequence) {
+            return Some((Some(key), rest));
+        }
+    }
+    match bytes {
+        [] => None,
+        // Another sequence: nothing of it is text.
+        [0x1b, _, ..] => Some((None, &[])),
+        [0x1b] => Some((Some(Key::Escape), &[])),
+        [b'\r' | b'\n', rest @ ..] => Some((Some(Key::Enter), rest)),
+        [0x7f | 0x08, rest @ ..] => Some((Some(Key::Backspace), rest)),
+        [byte, rest @ ..] if byte.is_ascii() => Some((Some(Key::Character(char::from(*byte))), rest)),
+        _ => {
+            let text = match std::str::from_utf8(bytes) {
+                Ok(text) => text,
+                Err(cause) => std::str::from_utf8(&bytes[..cause.valid_up_to()]).unwrap_or_default(),
+            };
+            let first = text.chars().next();
+            let width = first.map_or(1, char::len_utf8);
+            Some((first.map(Key::Character), &bytes[width..]))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_terminals_send_them() {
+        let found = keys_of(b"a\x1b[A\x1bOB\x1b[6~\r\x7f\xc3\xa4/");
+        let wanted = [
+            Key::Character('a'),
+            Key::Up,
+            Key::Down,
+            Key::PageDown,
+            Key::Enter,
+            Key::Backspace,
+            Key::Character('\u{e4}'),
+            Key::Character('/'),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(keys_of(b"\x1b"), [Key::Escape]);
+        assert_eq!(keys_of(b"\x1b[24~x"), [], "unknown sequences are no text");
+        assert_eq!(
+            keys_of(b"\xff\xffq"),
+            [Key::Character('q')],
+            "nor are bytes that are none"
+        );
+    }
+}
