@@ -9,6 +9,8 @@ use crate::model::{Cell, Failure, Link, Mode, Outcome, Run};
 
 /// Half a nat: what the side that an error names is worth, against about four for the failure.
 const SIDE_NATS: f64 = 0.5;
+/// Endpoints that must fail at each end before the endpoints are not at fault themselves.
+pub(super) const ENDS_MIN: usize = 3;
 
 /// A cell that was tried.
 pub(super) struct Observation<'a> {
@@ -213,8 +215,10 @@ impl<'a> Evidence<'a> {
         let observations: Vec<Observation<'a>> = runs.iter().flat_map(|run| observed(run)).collect();
         let dimensions = Dimensions::of(&observations);
         let mut places: HashMap<Hypothesis<'a>, Vec<usize>> = HashMap::new();
+        let is_common = may_be_common(&observations);
         for failed in observations.iter().filter(|one| one.has_failed()) {
-            for hypothesis in dimensions.hypotheses(failed) {
+            let hypotheses = dimensions.hypotheses(failed).into_iter();
+            for hypothesis in hypotheses.filter(|one| is_common || one.about != About::Everything) {
                 places.entry(hypothesis).or_default();
             }
         }
@@ -235,6 +239,14 @@ impl<'a> Evidence<'a> {
             candidates,
         }
     }
+}
+
+/// Whether failures may have a common cause. Probes need no partner, so where only one or two
+/// endpoints fail in them, these are at fault.
+fn may_be_common(observations: &[Observation<'_>]) -> bool {
+    let mut failed = observations.iter().filter(|one| one.has_failed());
+    let endpoints: BTreeSet<&str> = failed.clone().map(|one| one.link.source.as_str()).collect();
+    endpoints.len() >= ENDS_MIN || failed.any(|one| !one.is_probe())
 }
 
 /// The cells of a run that are evidence.

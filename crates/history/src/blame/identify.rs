@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fit::Fit;
-use super::hypothesis::{About, Candidate, Evidence, Observation};
+use super::hypothesis::{About, Candidate, ENDS_MIN, Evidence, Observation};
 use super::subject::{Role, Scope, Subject};
 use super::{Finding, Verdict, commonest};
 use crate::model::Mode;
 
 /// Partners, probes or endpoints that a fault must be seen with.
 const OBSERVATIONS_MIN: usize = 2;
-/// Endpoints that must fail at each end before the endpoints are not at fault themselves.
-const ENDS_MIN: usize = 3;
 /// Standard deviations of a 95 % interval.
 const Z: f64 = 1.96;
 
@@ -181,9 +179,6 @@ impl<'e, 'a> Cases<'e, 'a> {
             role,
             scope: Scope::default(),
         };
-        if first.is_probe() {
-            return vec![endpoint(&first.link.source, Role::Both)];
-        }
         if is_bad(source_of, |one| &one.link.destination) {
             suspects.push(endpoint(&first.link.source, Role::Source));
         }
@@ -193,19 +188,24 @@ impl<'e, 'a> Cases<'e, 'a> {
         suspects
     }
 
-    /// Failures that no fault explains, one finding for each link.
+    /// Failures that no fault explains, one finding for each link, and one for each endpoint that
+    /// failed in a probe.
     fn unexplained(&self) -> Vec<Finding> {
-        let mut links: BTreeMap<(&str, &str), Vec<&Observation<'a>>> = BTreeMap::new();
+        let mut links: BTreeMap<(&str, &str, bool), Vec<&Observation<'a>>> = BTreeMap::new();
         for (observation, covered) in self.evidence.observations.iter().zip(&self.covered) {
             if *covered == 0 {
-                let link = (observation.link.source.as_str(), observation.link.destination.as_str());
+                let (source, destination) = (&observation.link.source, &observation.link.destination);
+                let link = (source.as_str(), destination.as_str(), observation.is_probe());
                 links.entry(link).or_default().push(observation);
             }
         }
         let failing = links
             .into_iter()
             .filter(|(_, own)| own.iter().any(|one| one.has_failed()));
-        let finding = |((source, destination), own): ((&str, &str), Vec<&Observation<'a>>)| {
+        let finding = |((source, destination, is_probe), own): ((&str, &str, bool), Vec<&Observation<'a>>)| {
+            if is_probe {
+                return probed(source, own);
+            }
             let suspects = self.suspects_of_link(&own);
             let subject = Subject::Link {
                 source: source.to_owned(),
@@ -219,6 +219,43 @@ impl<'e, 'a> Cases<'e, 'a> {
     }
 }
 
+/// The finding for an endpoint that failed in probes: there is no partner to be at fault.
+fn probed(name: &str, mut own: Vec<&Observation<'_>>) -> Finding {
+    let scope = common_scope(&own);
+    own.retain(|one| scope.has(one));
+    let subject = Subject::Endpoint {
+        name: name.to_owned(),
+        role: Role::Both,
+        scope,
+    };
+    let shares: Vec<f64> = own.iter().map(|one| one.failed).collect();
+    finding(subject, Verdict::Named, Vec::new(), &own, &shares)
+}
+
+/// The schemes of a copy in words.
+fn protocols(one: &Observation<'_>) -> String {
+    match one.link.source_protocol == one.link.destination_protocol {
+        true => one.link.source_protocol.clone(),
+        false => format!("{} to {}", one.link.source_protocol, one.link.destination_protocol),
+    }
+}
+
+impl Scope {
+    /// Whether a copy is in it; `protocol` as [`protocols`] has it.
+    fn has(&self, one: &Observation<'_>) -> bool {
+        let Self {
+            protocol,
+            mode,
+            credential,
+        } = self;
+        protocol.as_ref().is_none_or(|protocol| *protocol == protocols(one))
+            && mode.is_none_or(|mode| mode == one.link.mode)
+            && credential
+                .as_ref()
+                .is_none_or(|credential| *credential == one.link.credential)
+    }
+}
+
 /// What the failed ones have in common that the others of the link have not.
 fn common_scope(own: &[&Observation<'_>]) -> Scope {
     let failed = || own.iter().filter(|one| one.has_failed());
@@ -229,10 +266,7 @@ fn common_scope(own: &[&Observation<'_>]) -> Scope {
             .then(|| bad.into_iter().next())
             .flatten()
     };
-    let protocol = differs(|one| match one.link.source_protocol == one.link.destination_protocol {
-        true => one.link.source_protocol.clone(),
-        false => format!("{} to {}", one.link.source_protocol, one.link.destination_protocol),
-    });
+    let protocol = differs(protocols);
     let mode = differs(|one| one.link.mode.name().to_owned());
     Scope {
         protocol,

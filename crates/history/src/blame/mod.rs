@@ -27,7 +27,7 @@
 //!
 //! # What stays undecided
 //! An endpoint is blamed for what it did with at least two partners that do well with others, or in
-//! a probe, which needs no partner. In a star, the centre as a source and all others as
+//! a single probe, which needs no partner. In a star, the centre as a source and all others as
 //! destinations look the same, and in a ring each link has two ends that nothing else tests. Then
 //! the verdict is [`Verdict::Undecided`], with all suspects.
 //!

@@ -1,5 +1,7 @@
 //! Faults that are planted in meshes, in arrangements by seed.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 use types::Side;
 
@@ -376,21 +378,53 @@ fn a_probe_needs_no_partner() {
         ..Mesh::full(0)
     };
     let mut run = mesh.run(0, |_| None);
-    run.endpoints = vec![seen("a"), seen("b")];
-    let cells = ["a", "b"]
-        .into_iter()
-        .flat_map(|name| ["https", "roots", "s3"].map(|protocol| probe(name, protocol)));
-    run.cells = cells
-        .map(|link| {
-            let outcome = match link.source == "b" {
+    let mut said = |all: &[(&str, &str)], fails: fn(&Link) -> bool| -> Vec<String> {
+        let names: BTreeSet<&str> = all.iter().map(|(name, _)| *name).collect();
+        run.endpoints = names.iter().map(|name| seen(name)).collect();
+        let cells = all.iter().map(|(name, protocol)| {
+            let link = probe(name, protocol);
+            let outcome = match fails(&link) {
                 true => Outcome::Failed(Box::new(crate::made_up::failure(Side::Destination))),
                 false => Outcome::Passed,
             };
             crate::made_up::tried(link, outcome, 0)
-        })
-        .collect();
-    let said: Vec<String> = Blame::of(&run).findings.iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["b fails for everyone (3 of 3 copies): peer_failed in transfer"]);
+        });
+        run.cells = cells.collect();
+        let blame = Blame::of(&run);
+        for name in names {
+            let has_failed = run
+                .cells
+                .iter()
+                .any(|cell| cell.link.source == name && cell.copies_failed > 0);
+            let verdict = has_failed.then_some(Verdict::Named);
+            assert_eq!(blame.about(name), verdict, "{name}: {:?}", blame.findings);
+        }
+        blame.findings.iter().map(ToString::to_string).collect()
+    };
+    let each = |name| ["https", "roots", "s3"].map(|protocol| (name, protocol));
+    let is_b = |link: &Link| link.source == "b";
+    let two = [each("a"), each("b")].concat();
+    assert_eq!(
+        said(&two, is_b),
+        ["b fails for everyone (3 of 3 copies): peer_failed in transfer"]
+    );
+    // A single one, as of an endpoint with one URL and one credential.
+    let three = [("a", "https"), ("b", "https"), ("c", "https")];
+    let once = ["b fails for everyone (1 of 1 copies): peer_failed in transfer"];
+    assert_eq!(said(&three, is_b), once);
+    assert_eq!(said(&three[1..2], is_b), once);
+    let one_of_three = |link: &Link| link.source == "b" && link.source_protocol == "roots";
+    assert_eq!(
+        said(&two, one_of_three),
+        ["b fails for everyone over roots (1 of 1 copies): peer_failed in transfer"]
+    );
+    // Two that fail in everything have nothing in common yet.
+    let mut both = said(&two, |_| true);
+    both.sort();
+    assert_eq!(
+        both,
+        ["a", "b"].map(|name| format!("{name} fails for everyone (3 of 3 copies): peer_failed in transfer"))
+    );
 }
 
 /// A run in which all copies pass, and take some time.
