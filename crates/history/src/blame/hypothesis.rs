@@ -198,6 +198,7 @@ fn restricted<T>(value: T, differs: bool) -> impl Iterator<Item = Option<T>> {
 }
 
 /// A hypothesis and the observations that it is about, by their places.
+#[derive(Clone)]
 pub(super) struct Candidate<'a> {
     pub(super) hypothesis: Hypothesis<'a>,
     pub(super) places: Vec<usize>,

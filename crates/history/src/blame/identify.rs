@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fit::Fit;
-use super::hypothesis::{About, Candidate, ENDS_MIN, Evidence, Observation};
+use super::hypothesis::{About, Candidate, ENDS_MIN, Evidence, Hypothesis, Observation};
 use super::subject::{Role, Scope, Subject};
 use super::{Finding, Verdict, commonest};
 use crate::model::Mode;
@@ -40,7 +40,7 @@ struct Record {
 
 struct Cases<'e, 'a> {
     evidence: &'e Evidence<'a>,
-    faults: Vec<&'e Candidate<'a>>,
+    faults: Vec<Candidate<'a>>,
     /// How many faults explain each observation.
     covered: Vec<u32>,
     /// By end and by partner.
@@ -49,14 +49,14 @@ struct Cases<'e, 'a> {
 
 impl<'e, 'a> Cases<'e, 'a> {
     fn new(evidence: &'e Evidence<'a>, fit: &Fit) -> Self {
-        let faults: Vec<&Candidate<'a>> = fit
-            .faults
-            .iter()
-            .map(|fault| &evidence.candidates[fault.candidate])
-            .collect();
+        let faults = fit.faults.iter().map(|fault| &evidence.candidates[fault.candidate]);
+        let mut faults: Vec<Candidate<'a>> = faults.cloned().collect();
         let mut covered = vec![0; evidence.observations.len()];
         for place in faults.iter().flat_map(|fault| &fault.places) {
             covered[*place] += 1;
+        }
+        for fault in &mut faults {
+            narrow(fault, evidence, &mut covered);
         }
         let mut records: BTreeMap<End<'a>, BTreeMap<&'a str, Record>> = BTreeMap::new();
         for (observation, covered) in evidence.observations.iter().zip(&covered) {
@@ -217,6 +217,43 @@ impl<'e, 'a> Cases<'e, 'a> {
         };
         failing.map(finding).collect()
     }
+}
+
+/// Restricts a fault of an endpoint to one end, if others explain all that happened at the other
+/// end. Two faults of one endpoint may share copies, and the wider one is the cheaper hypothesis:
+/// "fails by pull" for a bad source that cannot pull either. Both would be described by the copies
+/// that they do not share, which leaves out the commonest failure.
+fn narrow<'a>(fault: &mut Candidate<'a>, evidence: &Evidence<'a>, covered: &mut [u32]) {
+    let About::Endpoint { name, role: Role::Both } = fault.hypothesis.about else {
+        return;
+    };
+    let own = fault.places.iter().filter(|place| covered[**place] == 1);
+    let own = own.map(|place| &evidence.observations[*place]);
+    if own.clone().any(Observation::is_probe) {
+        return;
+    }
+    let mut ends: BTreeSet<Role> = BTreeSet::new();
+    for one in own {
+        let is_source = one.link.source == name;
+        ends.extend(is_source.then_some(Role::Source));
+        ends.extend((one.link.destination == name).then_some(Role::Destination));
+    }
+    let Some(role) = ends.pop_first().filter(|_| ends.is_empty()) else {
+        return;
+    };
+    fault.hypothesis = Hypothesis {
+        about: About::Endpoint { name, role },
+        ..fault.hypothesis
+    };
+    fault.places.retain(|place| {
+        let link = evidence.observations[*place].link;
+        let is_kept = match role {
+            Role::Source => link.source == name,
+            Role::Both | Role::Destination => link.destination == name,
+        };
+        covered[*place] -= u32::from(!is_kept);
+        is_kept
+    });
 }
 
 /// The finding for an endpoint that failed in probes: there is no partner to be at fault.

@@ -427,6 +427,59 @@ fn a_probe_needs_no_partner() {
     );
 }
 
+#[test]
+fn two_faults_of_an_endpoint_do_not_share_copies() {
+    let mesh = Mesh {
+        protocols: vec!["https"],
+        modes: vec![Mode::Pull, Mode::Push, Mode::Streamed],
+        ..Mesh::full(4)
+    };
+    let bad = "site-01";
+    let failed = |code: &str, phase| {
+        Outcome::Failed(Box::new(Failure {
+            code: code.to_owned(),
+            phase,
+            ..crate::made_up::failure(Side::Client)
+        }))
+    };
+    // A source that breaks off and refuses to push, and a destination that cannot pull; and a
+    // destination that breaks off, and a source from which nothing can be pulled.
+    for (chiefly, beside) in [(Role::Source, Role::Destination), (Role::Destination, Role::Source)] {
+        let mut run = mesh.run(0, |_| None);
+        for cell in &mut run.cells {
+            let is_end = |role| match role {
+                Role::Source => cell.link.source == bad,
+                _ => cell.link.destination == bad,
+            };
+            let outcome = match cell.link.mode {
+                Mode::Push if is_end(chiefly) => failed("peer_unsupported", Phase::Open),
+                _ if is_end(chiefly) => failed("peer_closed", Phase::Transfer),
+                Mode::Pull if is_end(beside) => failed("peer_unsupported", Phase::Open),
+                _ => continue,
+            };
+            *cell = crate::made_up::tried(cell.link.clone(), outcome, 0);
+        }
+        let mut said: Vec<String> = Blame::of(&run).findings.iter().map(ToString::to_string).collect();
+        let words = |role| match role {
+            Role::Source => "as a source",
+            _ => "as a destination",
+        };
+        let mut expected = [
+            format!(
+                "{bad} fails {} for everyone (9 of 9 copies): peer_closed in transfer",
+                words(chiefly)
+            ),
+            format!(
+                "{bad} fails {} for everyone by pull (3 of 3 copies): peer_unsupported in open",
+                words(beside)
+            ),
+        ];
+        said.sort();
+        expected.sort();
+        assert_eq!(said, expected);
+    }
+}
+
 /// A run in which all copies pass, and take some time.
 fn timed(mesh: &Mesh, mut took_ms: impl FnMut(&Link) -> u64) -> Run {
     let mut run = mesh.run(0, |_| None);
