@@ -18,8 +18,10 @@
 //! a change, and is reported as one.
 //!
 //! The place of a change is the cut at which two levels fit best, by the sum of the distances from
-//! their medians. How much has changed is the difference of these medians. A change that is proven
-//! but small is not reported ([`Threshold`]).
+//! their medians. Both parts are searched for further changes, so an outage and its end are two.
+//! How much has changed is the difference of the medians on both sides. A change that is proven but
+//! small is not reported ([`Threshold`]), nor is one after which the newest values are again as
+//! they were before.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,28 +69,88 @@ pub struct Change {
 pub fn change(values: &[f64], threshold: Threshold, series: usize) -> Option<Change> {
     let skipped = values.len().saturating_sub(VALUES_MAX);
     let values = &values[skipped..];
-    if values.iter().any(|value| !value.is_finite()) || values.len() < BEFORE_MIN + AFTER_MIN {
+    if values.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    let chances = cuts(values).count() * series.max(1);
-    let probability = (Ranks::of(values).probability(cuts(values)) * chances as f64).min(1.0);
-    if probability >= LEVEL {
-        return None;
-    }
-    // Ranks favour cuts in the middle; the place is where two levels fit best.
-    let at = best_cut(values)?;
-    let (before, after) = (median(&values[..at]), median(&values[at..]));
-    let difference = (after - before).abs();
-    if difference < threshold.absolute || difference < threshold.relative * before.abs() {
+    let mut all = Vec::new();
+    proven(values, 0, series.max(1), &mut all);
+    join_alike(values, threshold, &mut all);
+    let last = all.last()?;
+    let begin = all.iter().nth_back(1).map_or(0, |earlier| earlier.at);
+    let (before, after) = (median(&values[begin..last.at]), median(&values[last.at..]));
+    let is_as_before = |value: &f64| {
+        let distance = (value - before).abs();
+        distance < (value - after).abs() && threshold.is_small(before, *value)
+    };
+    if values[values.len() - AFTER_MIN..].iter().all(is_as_before) {
         return None;
     }
     Some(Change {
-        at: skipped + at,
+        at: skipped + last.at,
         before,
         after,
-        values_after: values.len() - at,
-        probability,
+        values_after: values.len() - last.at,
+        probability: last.probability,
     })
+}
+
+impl Threshold {
+    /// Whether a difference does not matter.
+    fn is_small(self, before: f64, after: f64) -> bool {
+        let difference = (after - before).abs();
+        difference < self.absolute || difference < self.relative * before.abs()
+    }
+}
+
+/// Where values change their level.
+#[derive(Clone, Copy)]
+struct Cut {
+    at: usize,
+    probability: f64,
+}
+
+/// All proven changes in a part of the values that begins at this place, in order. Values in which
+/// nothing changes have none more often than without the search in both parts, which begins only
+/// once a change is found.
+fn proven(values: &[f64], begin: usize, series: usize, found: &mut Vec<Cut>) {
+    if values.len() < BEFORE_MIN + AFTER_MIN {
+        return;
+    }
+    let chances = cuts(values).count() * series;
+    let probability = (Ranks::of(values).probability(cuts(values)) * chances as f64).min(1.0);
+    if probability >= LEVEL {
+        return;
+    }
+    // Ranks favour cuts in the middle; the place is where two levels fit best.
+    let Some(at) = best_cut(values) else { return };
+    proven(&values[..at], begin, series, found);
+    found.push(Cut {
+        at: begin + at,
+        probability,
+    });
+    proven(&values[at..], begin + at, series, found);
+}
+
+/// Joins levels that differ too little to matter, the most alike first.
+fn join_alike(values: &[f64], threshold: Threshold, cuts: &mut Vec<Cut>) {
+    loop {
+        let begins = std::iter::once(0).chain(cuts.iter().map(|cut| cut.at));
+        let ends = cuts.iter().map(|cut| cut.at).chain(std::iter::once(values.len()));
+        let levels: Vec<f64> = begins
+            .zip(ends)
+            .map(|(begin, end)| median(&values[begin..end]))
+            .collect();
+        let steps = levels.windows(2).enumerate();
+        let small = steps.filter(|(_, pair)| threshold.is_small(pair[0], pair[1]));
+        let smallest = small.min_by(|(_, one), (_, other)| {
+            let step = |pair: &[f64]| (pair[1] - pair[0]).abs();
+            step(one).total_cmp(&step(other))
+        });
+        match smallest {
+            Some((index, _)) => drop(cuts.remove(index)),
+            None => return,
+        }
+    }
 }
 
 /// Where values can be cut.
@@ -288,6 +350,47 @@ mod tests {
             assert!(found.at.abs_diff(before) <= 1, "{round}: {found:?}, not {before}");
             assert!((found.after / found.before - 1.4).abs() < 0.15, "{round}: {found:?}");
         }
+    }
+
+    /// Shares of failures: so many runs with each.
+    fn shares(parts: &[(usize, f64)]) -> Vec<f64> {
+        let parts = parts.iter().map(|(count, share)| std::iter::repeat_n(*share, *count));
+        parts.flatten().collect()
+    }
+
+    #[test]
+    fn an_outage_and_its_end_are_two_changes() {
+        let threshold = Threshold {
+            relative: 0.0,
+            absolute: 10.0,
+        };
+        let among = |series: usize, parts: &[(usize, f64)]| {
+            let found = change(&shares(parts), threshold, series);
+            found.map(|found| (found.at, found.before, found.after, found.values_after))
+        };
+        let found = |parts: &[(usize, f64)]| among(40, parts);
+        assert_eq!(found(&[(60, 0.0), (30, 100.0)]), Some((60, 0.0, 100.0, 30)));
+        // As long as it lasted, and shorter and longer.
+        for good in [20, 29, 30] {
+            let all = [(60, 0.0), (30, 100.0), (good, 0.0)];
+            assert_eq!(found(&all), Some((90, 100.0, 0.0, good)), "{good}");
+        }
+        // Too few good runs to prove the end, and enough not to call it worse.
+        assert_eq!(found(&[(60, 0.0), (30, 100.0), (2, 0.0)]), Some((60, 0.0, 100.0, 32)));
+        assert_eq!(found(&[(60, 0.0), (30, 100.0), (3, 0.0)]), None);
+        for good in 3..=6 {
+            assert_eq!(among(1, &[(60, 0.0), (6, 100.0), (good, 0.0)]), None, "{good}");
+        }
+        // The second of two steps, and a second outage.
+        assert_eq!(
+            found(&[(40, 0.0), (30, 30.0), (20, 100.0)]),
+            Some((70, 30.0, 100.0, 20))
+        );
+        let twice = [(40, 0.0), (20, 100.0), (30, 0.0), (20, 100.0)];
+        assert_eq!(found(&twice), Some((90, 0.0, 100.0, 20)));
+        // It is better than in the outage, if not as before it.
+        let less = [(40, 0.0), (20, 100.0), (40, 20.0)];
+        assert_eq!(found(&less), Some((60, 100.0, 20.0, 40)));
     }
 
     #[test]
