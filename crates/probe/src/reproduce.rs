@@ -18,6 +18,18 @@ pub struct Trust {
     pub insecure: bool,
 }
 
+impl Trust {
+    /// The options that say so: curl and our client have the same.
+    pub(crate) fn options(&self) -> Vec<String> {
+        let mut options = Vec::new();
+        options.extend(self.file.as_ref().map(|file| format!("--cacert {}", quoted(file))));
+        let directory = self.directory.as_ref();
+        options.extend(directory.map(|directory| format!("--capath {}", quoted(directory))));
+        options.extend(self.insecure.then(|| "--insecure".to_owned()));
+        options
+    }
+}
+
 /// Where and as whom a command is run.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
@@ -69,15 +81,7 @@ impl Context<'_> {
     fn curl_line(&self, words: &[String], place: &Location) -> String {
         let mut line = vec!["curl --fail-with-body --silent --show-error --location".to_owned()];
         if place.is_encrypted() {
-            line.extend(
-                self.trust
-                    .file
-                    .as_ref()
-                    .map(|file| format!("--cacert {}", quoted(file))),
-            );
-            let directory = self.trust.directory.as_ref();
-            line.extend(directory.map(|directory| format!("--capath {}", quoted(directory))));
-            line.extend(self.trust.insecure.then(|| "--insecure".to_owned()));
+            line.extend(self.trust.options());
         }
         if let Some(address) = self.address {
             let (host, port) = (place.host(), place.port());
@@ -109,6 +113,16 @@ impl Context<'_> {
         lines
     }
 
+    /// Our client with a command for a place, and what it trusts.
+    fn ours(&self, command: &str, place: &Location, more: &str) -> String {
+        let mut words = vec![format!("crossload {command}")];
+        if place.is_encrypted() {
+            words.extend(self.trust.options());
+        }
+        words.push(quoted(&place.to_wire()));
+        format!("{}{more}", words.join(" "))
+    }
+
     /// A command of XRootD's client.
     pub(crate) fn xroot(&self, command: &str) -> Vec<String> {
         let mut lines = self.before();
@@ -127,10 +141,7 @@ impl Context<'_> {
     /// Upload of a file.
     pub(crate) fn upload(&self, place: &Location) -> Vec<String> {
         if place.is_s3() {
-            return vec![format!(
-                "crossload copy --force {ANY_FILE} {}",
-                quoted(&place.to_wire())
-            )];
+            return vec![self.ours(&format!("copy --force {ANY_FILE}"), place, "")];
         }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {ANY_FILE} {}", self.root_url(place))),
@@ -141,7 +152,7 @@ impl Context<'_> {
     /// Download of a file.
     pub(crate) fn download(&self, place: &Location) -> Vec<String> {
         if place.is_s3() {
-            return vec![format!("crossload copy --force {} /dev/null", quoted(&place.to_wire()))];
+            return vec![self.ours("copy --force", place, " /dev/null")];
         }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {} /dev/null", self.root_url(place))),
@@ -166,7 +177,7 @@ impl Context<'_> {
     /// Question for the size.
     pub(crate) fn size(&self, place: &Location) -> Vec<String> {
         if place.is_s3() {
-            return vec![format!("crossload stat {}", quoted(&place.to_wire()))];
+            return vec![self.ours("stat", place, "")];
         }
         match place.is_xrootd() {
             true => self.xroot(&format!(
@@ -181,7 +192,7 @@ impl Context<'_> {
     /// Removal of a file.
     pub(crate) fn delete(&self, place: &Location) -> Vec<String> {
         if place.is_s3() {
-            return vec![format!("crossload rm {}", quoted(&place.to_wire()))];
+            return vec![self.ours("rm", place, "")];
         }
         match place.is_xrootd() {
             true => self.xroot(&format!(
@@ -292,6 +303,37 @@ mod tests {
         assert!(
             copy[2].contains("-H \"TransferHeaderAuthorization: bearer $THEIRS\""),
             "{copy:?}"
+        );
+    }
+
+    #[test]
+    fn our_client_trusts_what_the_run_does() {
+        let trust = Trust {
+            file: Some("/ca.pem".to_owned()),
+            ..Trust::default()
+        };
+        let context = Context {
+            trust: &trust,
+            kind: Kind::Keys,
+            base: Kind::Keys,
+            macaroon_of: None,
+            address: None,
+        };
+        let file = place("s3s://s/b/f");
+        let lines = [
+            context.upload(&file),
+            context.download(&file),
+            context.size(&file),
+            context.delete(&file),
+        ];
+        assert_eq!(
+            lines.concat(),
+            [
+                "crossload copy --force /bin/bash --cacert /ca.pem s3s://s/b/f",
+                "crossload copy --force --cacert /ca.pem s3s://s/b/f /dev/null",
+                "crossload stat --cacert /ca.pem s3s://s/b/f",
+                "crossload rm --cacert /ca.pem s3s://s/b/f",
+            ]
         );
     }
 

@@ -28,6 +28,20 @@ pub(super) struct Seeded {
     outcome: std::result::Result<(), Error>,
 }
 
+/// Why a step failed.
+struct Fault {
+    error: Error,
+    /// The source does not send what it was given, as reading it showed: the step itself did not
+    /// say so.
+    is_read: bool,
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self { error, is_read: false }
+    }
+}
+
 /// The result of a copy, and how long it took.
 struct Copied {
     took: Duration,
@@ -145,7 +159,7 @@ impl Attempt<'_, '_> {
         match seeded.outcome {
             Err(error) => {
                 self.cell.copies_failed = 1;
-                return self.note(StepName::Seed, took, Err(error));
+                return self.note(StepName::Seed, took, Err(error.into()));
             }
             Ok(()) if is_first => self.note(StepName::Seed, took, Ok(())),
             Ok(()) => {}
@@ -173,30 +187,29 @@ impl Attempt<'_, '_> {
     }
 
     /// Notes how a step ended.
-    fn note(&mut self, step: StepName, took: Duration, result: Result<()>) {
-        let failure = result.err().map(|error| self.failure(step, &error, None));
+    fn note(&mut self, step: StepName, took: Duration, result: std::result::Result<(), Fault>) {
+        let failure = result.err().map(|fault| self.failure(step, &fault, None));
         self.note_failure(step, took, failure);
     }
 
-    fn failure(&self, step: StepName, error: &Error, note: Option<&str>) -> Failure {
-        let is_of_source = step != StepName::Seed && is_lie(error);
-        let lines = match is_of_source {
+    fn failure(&self, step: StepName, fault: &Fault, note: Option<&str>) -> Failure {
+        let lines = match fault.is_read {
             true => self.reproduction.source_lines(),
             false => self.reproduction.lines(step),
         };
-        failure(error, note, lines)
+        failure(&fault.error, note, lines)
     }
 
     /// A destination that gets something else than the source was given, or too little, or nothing
     /// for long, can only complain about what it sees itself. So the source is read, and is at
     /// fault if it does not send the file here either.
-    async fn examined<T>(&self, result: Result<T>) -> Result<T> {
+    async fn examined<T>(&self, result: Result<T>) -> std::result::Result<T, Fault> {
         let mesh = self.mesh;
         // A source that pushes reads its file otherwise than for others.
         let is_readable = mesh.content.size_bytes() <= EXAMINED_BYTES_MAX && self.mode != Mode::Push;
         let error = match result {
             Err(error) if is_difference(&error) || (is_readable && may_be_of_source(&error)) => error,
-            other => return other,
+            other => return other.map_err(Fault::from),
         };
         let file = self.source;
         let reading = async {
@@ -209,7 +222,10 @@ impl Attempt<'_, '_> {
         };
         let limit = mesh.settings.upload_timeout.min(mesh.settings.copy_timeout);
         let read = timed(limit, Side::Source, &file.location, reading).await;
-        Err(read.result.err().filter(is_lie).unwrap_or(error))
+        Err(match read.result.err().filter(is_lie) {
+            Some(error) => Fault { error, is_read: true },
+            None => error.into(),
+        })
     }
 
     /// Notes a step with its failure, if it failed. The first failure is that of the cell.
@@ -241,7 +257,7 @@ impl Attempt<'_, '_> {
                 self.cell.job_url = end.job_url;
                 end.failure
             }
-            Err(error) => Some(self.failure(StepName::Copy, &error, None)),
+            Err(error) => Some(self.failure(StepName::Copy, &error.into(), None)),
         };
         Copied {
             took: timed.took,
@@ -295,13 +311,15 @@ impl Attempt<'_, '_> {
         let Timed { result, took } = timed(mesh.settings.copy_timeout, side, &self.destination.location, copying).await;
         let note = notes.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         let result = self.examined(result).await;
-        let error = result.err().map(|error| match is_untrue(self.mode, &error, &progress) {
-            true => self.untrue(side),
-            false => error,
-        });
+        let fault = result
+            .err()
+            .map(|fault| match is_untrue(self.mode, &fault.error, &progress) {
+                true => self.untrue(side).into(),
+                false => fault,
+            });
         Copied {
             took,
-            failure: error.map(|error| self.failure(StepName::Copy, &error, note.as_deref())),
+            failure: fault.map(|fault| self.failure(StepName::Copy, &fault, note.as_deref())),
         }
     }
 
@@ -336,7 +354,7 @@ impl Attempt<'_, '_> {
         let sum = timed(limit, Side::Destination, &file.location, asking).await;
         let result = match is_right_size {
             true => self.examined(sum.result).await,
-            false => sum.result,
+            false => sum.result.map_err(Fault::from),
         };
         self.note(StepName::Checksum, sum.took, result);
     }
@@ -357,7 +375,7 @@ impl Attempt<'_, '_> {
             mesh.litter.has_removed(file);
         }
         // It is not the authorisation of the copy that failed.
-        let removed = removed.map_err(|error| error.in_phase(Phase::Cleanup));
+        let removed = removed.map_err(|error| error.in_phase(Phase::Cleanup).into());
         self.note(StepName::Remove, started.elapsed(), removed);
     }
 }

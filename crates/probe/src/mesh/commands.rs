@@ -16,6 +16,27 @@ pub(super) struct End<'a> {
     pub(super) credential: &'a Credential,
 }
 
+/// The variable with the directory of named remotes for one copy.
+const OWN_SETTINGS: &str = "ENDS=$(mktemp -d)";
+const WITH_OWN_SETTINGS: &str = "XDG_CONFIG_HOME=\"$ENDS\"";
+
+/// The option that shows the credential of an end, if that is in a file.
+fn option(end: &End<'_>) -> Option<String> {
+    let file = end.credential.file.as_deref().map(quoted)?;
+    match end.credential.kind {
+        CredentialKind::Token => Some(format!("--token-file {file}")),
+        CredentialKind::X509 => Some(format!("--proxy {file}")),
+        CredentialKind::Keys | CredentialKind::Anonymous => None,
+    }
+}
+
+/// The URL of a file's directory, and its name there.
+fn split(file: &Location) -> [String; 2] {
+    let url = file.to_wire();
+    let end = url.rfind('/').map_or(url.len(), |slash| slash + 1);
+    [url[..end].to_owned(), url[end..].to_owned()]
+}
+
 /// A copy that failed.
 pub(super) struct Reproduction<'a> {
     pub(super) trust: &'a Trust,
@@ -24,65 +45,105 @@ pub(super) struct Reproduction<'a> {
     pub(super) mode: Mode,
 }
 
+/// Lines, and which credentials the variables in them hold at the end: no server may be shown that
+/// of another one.
+#[derive(Default)]
+struct Script {
+    lines: Vec<String>,
+    /// The file of the token in `TOKEN`; `Some(None)`: one that is in no file.
+    token: Option<Option<String>>,
+    /// The same for `X509_USER_PROXY`.
+    proxy: Option<Option<String>>,
+}
+
+impl Script {
+    fn push(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    /// Makes the credential of an end the one that is shown below.
+    fn show(&mut self, end: End<'_>) {
+        let (file, kind) = (&end.credential.file, end.credential.kind);
+        let (held, variable) = match kind {
+            CredentialKind::Token => (&mut self.token, "TOKEN"),
+            CredentialKind::X509 => (&mut self.proxy, "export X509_USER_PROXY"),
+            CredentialKind::Keys | CredentialKind::Anonymous => return,
+        };
+        if held.as_ref() == Some(file) {
+            return;
+        }
+        match (file.as_deref().map(quoted), kind) {
+            (Some(file), CredentialKind::Token) => self.lines.push(format!("{variable}=$(cat {file})")),
+            (Some(file), _) => self.lines.push(format!("{variable}={file}")),
+            (None, _) if held.is_some() => {
+                let host = end.file.host();
+                self.lines.push(format!("{variable}=  # that for {host}"));
+            }
+            (None, _) => {}
+        }
+        *held = Some(file.clone());
+    }
+}
+
 impl Reproduction<'_> {
     /// The lines for a step that failed.
     pub(super) fn lines(&self, step: StepName) -> Vec<String> {
-        let mut lines = Vec::new();
+        let mut script = Script::default();
         match step {
             StepName::Seed => {
-                self.credential(&mut lines, self.source);
-                lines.push(self.upload(self.source));
+                script.show(self.source);
+                script.push(self.upload(self.source));
             }
             StepName::Copy => {
-                self.credential(&mut lines, self.source);
-                lines.push(self.upload(self.source));
-                self.copy(&mut lines);
-                lines.push(self.remove(self.destination));
-                self.credential_unless_same(&mut lines, self.source, self.destination);
-                lines.push(self.remove(self.source));
+                script.show(self.source);
+                script.push(self.upload(self.source));
+                self.copy(&mut script);
+                script.show(self.destination);
+                script.push(self.remove(self.destination));
+                script.show(self.source);
+                script.push(self.remove(self.source));
             }
             StepName::Size | StepName::Checksum | StepName::Remove => {
-                self.credential(&mut lines, self.destination);
-                lines.push(self.upload(self.destination));
+                script.show(self.destination);
+                script.push(self.upload(self.destination));
                 if step != StepName::Remove {
-                    lines.push(self.look(self.destination, step));
+                    script.push(self.look(self.destination, step));
                 }
-                lines.push(self.remove(self.destination));
+                script.push(self.remove(self.destination));
             }
         }
-        lines
+        script.lines
     }
 
     /// The lines for a source that does not send what it was given.
     pub(super) fn source_lines(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        self.credential(&mut lines, self.source);
-        lines.push(self.upload(self.source));
-        lines.push(format!(
-            "crossload copy {} - | cmp - {ANY_FILE}",
-            quoted(&self.source.file.to_wire())
+        let mut script = Script::default();
+        script.show(self.source);
+        script.push(self.upload(self.source));
+        let url = quoted(&self.source.file.to_wire());
+        script.push(format!(
+            "{} {url} - | cmp - {ANY_FILE}",
+            self.ours("copy", &[self.source])
         ));
-        lines.push(self.remove(self.source));
-        lines
+        script.push(self.remove(self.source));
+        script.lines
     }
 
-    /// The line that makes the credential of an end known to those below.
-    fn credential(&self, lines: &mut Vec<String>, end: End<'_>) {
-        let Some(file) = end.credential.file.as_deref().map(quoted) else {
-            return;
-        };
-        match end.credential.kind {
-            CredentialKind::Token => lines.push(format!("TOKEN=$(cat {file})")),
-            CredentialKind::X509 => lines.push(format!("export X509_USER_PROXY={file}")),
-            CredentialKind::Keys | CredentialKind::Anonymous => {}
-        }
+    /// Our client with a command, what it trusts, and the credential that these ends have in
+    /// common.
+    fn ours(&self, command: &str, ends: &[End<'_>]) -> String {
+        let mut words = vec![self.trusting(command)];
+        words.extend(ends.iter().find_map(option));
+        words.join(" ")
     }
 
-    fn credential_unless_same(&self, lines: &mut Vec<String>, end: End<'_>, last: End<'_>) {
-        let named = |end: End<'_>| (end.credential.kind, end.credential.file.clone());
-        if named(end) != named(last) {
-            self.credential(lines, end);
+    /// Our client with a command, and what it trusts.
+    fn trusting(&self, command: &str) -> String {
+        let mut words = vec![format!("crossload {command}")];
+        if self.source.file.is_encrypted() || self.destination.file.is_encrypted() {
+            words.extend(self.trust.options());
         }
+        words.join(" ")
     }
 
     fn context(&self, end: End<'_>) -> Context<'_> {
@@ -108,14 +169,18 @@ impl Reproduction<'_> {
     fn upload(&self, end: End<'_>) -> String {
         match Self::is_plain(end) {
             true => self.context(end).upload(end.file).join("; "),
-            false => format!("crossload copy {ANY_FILE} {}", quoted(&end.file.to_wire())),
+            false => format!(
+                "{} {ANY_FILE} {}",
+                self.ours("copy", &[end]),
+                quoted(&end.file.to_wire())
+            ),
         }
     }
 
     fn remove(&self, end: End<'_>) -> String {
         match Self::is_plain(end) {
             true => self.context(end).delete(end.file).join("; "),
-            false => format!("crossload rm {}", quoted(&end.file.to_wire())),
+            false => format!("{} {}", self.ours("rm", &[end]), quoted(&end.file.to_wire())),
         }
     }
 
@@ -127,11 +192,11 @@ impl Reproduction<'_> {
             }
             (true, StepName::Checksum) => context.checksum(end.file, "adler32,md5", false).join("; "),
             (true, _) => context.size(end.file).join("; "),
-            (false, _) => format!("crossload stat {}", quoted(&end.file.to_wire())),
+            (false, _) => format!("{} {}", self.ours("stat", &[end]), quoted(&end.file.to_wire())),
         }
     }
 
-    fn copy(&self, lines: &mut Vec<String>) {
+    fn copy(&self, script: &mut Script) {
         let (source, destination) = (self.source, self.destination);
         let protocols = (Protocol::of(source.file), Protocol::of(destination.file));
         let is_plain = Self::is_plain(source) && Self::is_plain(destination);
@@ -141,61 +206,90 @@ impl Reproduction<'_> {
         };
         match (protocols, self.mode) {
             ((Protocol::Http, Protocol::Http), Mode::Pull | Mode::Push) if is_plain => {
-                self.credential_unless_same(lines, active, source);
-                lines.extend(self.http_copy(active, passive, header));
+                self.http_copy(script, active, passive, header);
             }
-            ((Protocol::Root, Protocol::Root), Mode::Rendezvous) => {
-                self.credential_unless_same(lines, active, source);
-                lines.extend(self.context(active).copy(active.file, header, passive.file, None));
+            // Its client shows both servers the same credential.
+            ((Protocol::Root, Protocol::Root), Mode::Rendezvous) if self.has_one_credential() => {
+                script.show(active);
+                let lines = self.context(active).copy(active.file, header, passive.file, None);
+                script.lines.extend(lines);
             }
             ((Protocol::Root, Protocol::Root), Mode::Lite) => {
-                lines.extend(self.context(active).lite_copy(source.file, destination.file));
+                script.show(active);
+                let lines = self.context(active).lite_copy(source.file, destination.file);
+                script.lines.extend(lines);
             }
-            _ => lines.push(self.own_copy()),
+            _ => self.own_copy(script),
         }
     }
 
-    /// COPY by curl. The passive server is shown its own token.
-    fn http_copy(&self, active: End<'_>, passive: End<'_>, header: &str) -> Vec<String> {
+    /// COPY by curl. The passive server is shown its own token, or asked for a macaroon with its
+    /// own certificate.
+    fn http_copy(&self, script: &mut Script, active: End<'_>, passive: End<'_>, header: &str) {
         let has_credential = passive.credential.kind != CredentialKind::Anonymous;
         let scheme = has_credential.then_some("Bearer");
         let context = Context {
             base: self.context(passive).kind,
             ..self.context(active)
         };
-        let mut lines = context.copy(active.file, header, passive.file, scheme);
-        let other = passive.credential.file.as_ref().filter(|_| {
-            passive.credential.kind == CredentialKind::Token && passive.credential.file != active.credential.file
+        script.show(match passive.credential.kind {
+            CredentialKind::X509 => passive,
+            _ => active,
         });
-        if let Some(file) = other {
+        let mut lines = context.copy(active.file, header, passive.file, scheme);
+        let [own, other] = [active, passive].map(|end| (end.credential.kind, &end.credential.file));
+        if other.0 == CredentialKind::Token && own != other {
+            let theirs = other.1.as_deref().map(|file| format!("$(cat {})", quoted(file)));
+            let theirs = theirs.unwrap_or_else(|| format!("  # that for {}", passive.file.host()));
+            lines.insert(0, format!("THEIRS={theirs}"));
             let ours = "TransferHeaderAuthorization: Bearer $TOKEN";
             let theirs = |line: String| line.replace(ours, "TransferHeaderAuthorization: Bearer $THEIRS");
             lines = lines.into_iter().map(theirs).collect();
-            lines.insert(0, format!("THEIRS=$(cat {})", quoted(file)));
         }
-        lines
+        let copy = lines.pop();
+        script.lines.extend(lines);
+        script.show(active);
+        script.lines.extend(copy);
     }
 
-    /// By our own client, where other programs have no such copies.
-    fn own_copy(&self) -> String {
+    /// Whether both ends have the same credential, so that a command may show it to both. Keys
+    /// belong to a storage each, and are no option.
+    fn has_one_credential(&self) -> bool {
+        let [source, destination] = [self.source, self.destination].map(|end| option(&end));
+        let has_keys = |end: End<'_>| end.credential.kind == CredentialKind::Keys;
+        source == destination || has_keys(self.source) || has_keys(self.destination)
+    }
+
+    /// By our own client, where other programs have no such copies. Its options are for both
+    /// servers, so different credentials need named remotes; they are in a directory of their own.
+    fn own_copy(&self, script: &mut Script) {
         let mode = match self.mode {
             Mode::Push => "push",
             Mode::Streamed | Mode::Probe => "stream",
             Mode::Pull | Mode::Rendezvous | Mode::Lite => "pull",
         };
-        let mut line = format!("crossload copy --mode {mode}");
-        for end in [self.source, self.destination] {
-            let option = match (end.credential.kind, &end.credential.file) {
-                (CredentialKind::Token, Some(file)) => format!(" --token-file {}", quoted(file)),
-                (CredentialKind::X509, Some(file)) => format!(" --proxy {}", quoted(file)),
-                _ => continue,
-            };
-            if !line.contains(&option) {
-                line.push_str(&option);
-            }
+        let ends = [self.source, self.destination];
+        let command = format!("copy --mode {mode}");
+        if self.has_one_credential() {
+            let [from, to] = ends.map(|end| quoted(&end.file.to_wire()));
+            return script.push(format!("{} {from} {to}", self.ours(&command, &ends)));
         }
-        let [from, to] = [self.source, self.destination].map(|end| quoted(&end.file.to_wire()));
-        format!("{line} {from} {to}")
+        script.push(OWN_SETTINGS.to_owned());
+        for (name, end) in ["source", "destination"].into_iter().zip(ends) {
+            let [directory, _] = split(end.file);
+            let credential = option(&end).map_or_else(String::new, |option| format!(" {option}"));
+            script.push(format!(
+                "{WITH_OWN_SETTINGS} crossload config remote add {name} {}{credential}",
+                quoted(&directory)
+            ));
+        }
+        let [[_, from], [_, to]] = ends.map(|end| split(end.file));
+        script.push(format!(
+            "{WITH_OWN_SETTINGS} {} {} {}",
+            self.trusting(&command),
+            quoted(&format!("source:{from}")),
+            quoted(&format!("destination:{to}"))
+        ));
     }
 }
 
@@ -218,10 +312,20 @@ mod tests {
     }
 
     fn lines(source: (&str, &Credential), destination: (&str, &Credential), mode: Mode) -> Vec<String> {
+        let copy = |copy: &Reproduction<'_>| copy.lines(StepName::Copy);
+        with(&Trust::default(), source, destination, mode, copy)
+    }
+
+    fn with(
+        trust: &Trust,
+        source: (&str, &Credential),
+        destination: (&str, &Credential),
+        mode: Mode,
+        lines: impl Fn(&Reproduction<'_>) -> Vec<String>,
+    ) -> Vec<String> {
         let (from, to) = (place(source.0), place(destination.0));
-        let trust = Trust::default();
         let copy = Reproduction {
-            trust: &trust,
+            trust,
             source: End {
                 file: &from,
                 credential: source.1,
@@ -232,7 +336,128 @@ mod tests {
             },
             mode,
         };
-        copy.lines(StepName::Copy)
+        lines(&copy)
+    }
+
+    /// Which token each request with one shows, by the host of its URL.
+    fn shown_tokens(lines: &[String]) -> Vec<(String, String)> {
+        let mut token = String::new();
+        let mut shown = Vec::new();
+        for line in lines {
+            if let Some(file) = line.strip_prefix("TOKEN=") {
+                file.clone_into(&mut token);
+            } else if line.contains("Authorization: Bearer $TOKEN\"") {
+                let url = place(line.rsplit(' ').next().unwrap());
+                shown.push((url.host().to_owned(), token.clone()));
+            }
+        }
+        shown
+    }
+
+    #[test]
+    fn no_server_is_shown_the_token_of_another() {
+        let token = |file| credential(CredentialKind::Token, file);
+        let (a, b, environment, none) = (
+            token(Some("/a.token")),
+            token(Some("/b.token")),
+            token(None),
+            credential(CredentialKind::Anonymous, None),
+        );
+        for mode in [Mode::Pull, Mode::Push, Mode::Streamed] {
+            for (source, destination) in [(&a, &b), (&a, &environment), (&environment, &b), (&a, &none)] {
+                let lines = lines(("https://a/x/f", source), ("https://b/x/g", destination), mode);
+                for (host, token) in shown_tokens(&lines) {
+                    let own = if host == "a" { source } else { destination };
+                    let expected = own.file.as_ref().map(|file| format!("$(cat {file})"));
+                    let is_unset = token.is_empty() || token == format!("  # that for {host}");
+                    match expected {
+                        Some(expected) => assert_eq!(token, expected, "{host}: {lines:#?}"),
+                        None => assert!(is_unset, "{host}: {lines:#?}"),
+                    }
+                }
+                let is_passed_on = |line: &String| line.contains("TransferHeaderAuthorization: Bearer $TOKEN");
+                assert!(!lines.iter().any(is_passed_on), "{lines:#?}");
+                let is_given_twice = |line: &String| line.matches("--token-file").count() > 1;
+                assert!(!lines.iter().any(is_given_twice), "{lines:#?}");
+                // Options of a copy go to both servers.
+                let is_for_both = |line: &String| line.contains("crossload copy") && line.contains("--token-file");
+                assert!(!lines.iter().any(is_for_both), "{lines:#?}");
+            }
+        }
+        let proxy = |file| credential(CredentialKind::X509, Some(file));
+        let (p, q) = (proxy("/p.pem"), proxy("/q.pem"));
+        let pushed = lines(("https://a/x/f", &p), ("https://b/x/g", &q), Mode::Push);
+        let macaroon = pushed.iter().position(|line| line.starts_with("THEIRS=")).unwrap();
+        assert_eq!(pushed[macaroon - 1], "export X509_USER_PROXY=/q.pem", "{pushed:#?}");
+        assert_eq!(pushed[macaroon + 1], "export X509_USER_PROXY=/p.pem", "{pushed:#?}");
+        assert!(pushed[macaroon + 2].contains("-X COPY"), "{pushed:#?}");
+    }
+
+    #[test]
+    fn different_credentials_are_those_of_named_remotes() {
+        let token = |file| credential(CredentialKind::Token, Some(file));
+        let (a, b) = (token("/a.token"), token("/b c.token"));
+        let remotes = [
+            "ENDS=$(mktemp -d)",
+            "XDG_CONFIG_HOME=\"$ENDS\" crossload config remote add source root://a//x/ --token-file /a.token",
+            "XDG_CONFIG_HOME=\"$ENDS\" crossload config remote add destination https://b/x/ \
+             --token-file '/b c.token'",
+            "XDG_CONFIG_HOME=\"$ENDS\" crossload copy --mode stream source:f destination:g",
+        ];
+        let shown = lines(("root://a//x/f", &a), ("https://b/x/g", &b), Mode::Streamed);
+        assert_eq!(shown[2..6], remotes, "{shown:#?}");
+        // Its client shows both servers the same token.
+        let shown = lines(("root://a//x/f", &a), ("root://b//x/g", &b), Mode::Rendezvous);
+        assert!(
+            shown[5].ends_with("crossload copy --mode pull source:f destination:g"),
+            "{shown:#?}"
+        );
+        let same = lines(("root://a//x/f", &a), ("root://b//x/g", &a), Mode::Rendezvous);
+        assert!(same[2].contains("xrdcp --force --tpc only"), "{same:#?}");
+    }
+
+    #[test]
+    fn our_client_trusts_what_the_run_does() {
+        let trust = Trust {
+            file: Some("/my ca.pem".to_owned()),
+            directory: Some("/certificates".to_owned()),
+            insecure: true,
+        };
+        let words = "--cacert '/my ca.pem' --capath /certificates --insecure";
+        let (token, keys) = (
+            credential(CredentialKind::Token, Some("/t")),
+            credential(CredentialKind::Keys, None),
+        );
+        let (http, s3) = (("https://a/x/f", &token), ("s3s://s/b/g", &keys));
+        let steps = [
+            StepName::Seed,
+            StepName::Copy,
+            StepName::Size,
+            StepName::Checksum,
+            StepName::Remove,
+        ];
+        for step in steps {
+            let all = with(&trust, http, s3, Mode::Pull, |copy| copy.lines(step));
+            let all = all.iter().filter(|line| !line.starts_with("TOKEN="));
+            assert!(
+                all.clone().all(|line| line.contains(words)),
+                "{:#?}",
+                all.collect::<Vec<_>>()
+            );
+        }
+        let source = with(&trust, http, s3, Mode::Pull, |copy| copy.source_lines());
+        assert_eq!(
+            source[2],
+            format!("crossload copy {words} --token-file /t https://a/x/f - | cmp - /bin/bash")
+        );
+        let plain = with(
+            &trust,
+            ("http://a/x/f", &token),
+            ("http://b/x/g", &token),
+            Mode::Streamed,
+            |copy| copy.lines(StepName::Copy),
+        );
+        assert!(!plain.iter().any(|line| line.contains("cacert")), "{plain:#?}");
     }
 
     #[test]
