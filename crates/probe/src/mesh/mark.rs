@@ -27,10 +27,11 @@ impl Mark {
         Self::read(name) == Some(self)
     }
 
-    /// Whether a file is of an earlier run of the same mesh.
+    /// Whether a file is of an earlier run of the same mesh: of any other, since only one is under
+    /// way at a time. The clock may have been ahead then.
     #[must_use]
     pub fn is_of_former(self, name: &str) -> bool {
-        Self::read(name).is_some_and(|mark| mark.mesh == self.mesh && mark.started_ms < self.started_ms)
+        Self::read(name).is_some_and(|mark| mark.mesh == self.mesh && mark.started_ms != self.started_ms)
     }
 
     /// The mark in a name that is exactly as [`Mark::name`] writes it.
@@ -42,8 +43,21 @@ impl Mark {
             mesh: number(mesh)?,
             started_ms: number(started)?,
         };
-        (parts.next().is_none() && mark.name(what) == name).then_some(mark)
+        (parts.next().is_none() && is_what(what) && mark.name(what) == name).then_some(mark)
     }
+}
+
+/// Whether a mesh names its files so: `s` with three numbers is at a source, `c` with one or two is
+/// a copy. Somebody's `…-c1.bak` is no file of ours.
+fn is_what(what: &str) -> bool {
+    let is_number = |text: &str| u64::from_str_radix(text, 16).is_ok_and(|number| format!("{number:x}") == text);
+    let numbers: Vec<&str> = what.get(1..).unwrap_or_default().split('.').collect();
+    let counts = match what.as_bytes().first() {
+        Some(b's') => 3..=3,
+        Some(b'c') => 1..=2,
+        _ => return false,
+    };
+    counts.contains(&numbers.len()) && numbers.into_iter().all(is_number)
 }
 
 #[cfg(test)]
@@ -62,8 +76,16 @@ mod tests {
         };
         let other = Mark { mesh: 0xac, ..former };
         assert!(mark.is_of(&mark.name("c7")) && !mark.is_of_former(&mark.name("c7")));
-        assert!(mark.is_of_former(&former.name("s0")) && !mark.is_of(&former.name("s0")));
-        assert!(!former.is_of_former(&mark.name("c7")), "a later one");
+        for what in ["s0.1.0", "c0", "c1f.a"] {
+            assert!(mark.is_of_former(&former.name(what)) && !mark.is_of(&former.name(what)));
+            assert!(former.is_of_former(&mark.name(what)), "the clock was ahead");
+        }
+        for name in [
+            "s0", "s0.1", "s0.1.2.3", "c", "c1.", "c1.0.2", "c1.0.bak", "c1.bak", "c01", "c+1", "C1", "x1", "é", "",
+        ] {
+            let name = former.name(name);
+            assert!(!mark.is_of_former(&name) && !former.is_of(&name), "{name}");
+        }
         for name in [
             other.name("c7"),
             format!("{}-x", former.name("c7")),
