@@ -51,7 +51,7 @@ struct Copied {
 impl Mesh<'_> {
     /// Makes one copy over a link; `what` is a part of the name of its file.
     pub(super) async fn attempt(&self, what: &str, planned: &Planned, ends: Ends) -> Cell {
-        let started_ms = super::now_ms();
+        let started_ms = self.now_ms();
         let mut cell = Cell {
             started_ms,
             copies: 1,

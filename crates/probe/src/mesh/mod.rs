@@ -23,7 +23,7 @@ mod through;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -118,6 +118,8 @@ pub struct Mesh<'a> {
     software: Mutex<BTreeMap<usize, String>>,
     /// The cells, in the order of the plan; `None`: it has not ended yet.
     cells: Mutex<Vec<Option<Cell>>>,
+    started: Instant,
+    /// The same by the clock, in milliseconds since 1970.
     started_ms: u64,
     observe: Box<dyn Fn(News<'_>) + Send + Sync + 'a>,
 }
@@ -155,7 +157,8 @@ impl<'a> Mesh<'a> {
             budget: Budget::new(),
             litter: Litter::default(),
             software: Mutex::default(),
-            started_ms: now_ms(),
+            started: Instant::now(),
+            started_ms: milliseconds_since_1970(),
             observe: Box::new(observe),
         }
     }
@@ -205,7 +208,7 @@ impl<'a> Mesh<'a> {
             instrument: Instrument::Mesh,
             title: self.settings.title.clone(),
             started_ms: self.started_ms,
-            ended_ms: now_ms(),
+            ended_ms: self.now_ms(),
             program: self.settings.program.clone(),
             is_complete: ended.len() == cells.len(),
             ended_by: None,
@@ -213,6 +216,13 @@ impl<'a> Mesh<'a> {
             cells: ended,
             figures: Vec::new(),
         }
+    }
+
+    /// Milliseconds since 1970, by the clock as it was at the begin: one that is set during the run
+    /// changes no times between its parts.
+    fn now_ms(&self) -> u64 {
+        self.started_ms
+            .saturating_add(step::milliseconds(self.started.elapsed()))
     }
 
     /// The endpoints with what they say of themselves.
@@ -255,7 +265,7 @@ impl std::fmt::Debug for Mesh<'_> {
 }
 
 /// Milliseconds since 1970.
-fn now_ms() -> u64 {
+fn milliseconds_since_1970() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     step::milliseconds(since)
 }

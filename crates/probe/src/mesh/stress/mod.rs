@@ -192,8 +192,9 @@ impl<'a> Stress<'a> {
                 let what = format!("c{index:x}.{number:x}");
                 *number += 1;
                 under_way.push(async move {
+                    let begun = begin.elapsed();
                     let cell = self.mesh.attempt(&what, &self.mesh.plan[index], ends).await;
-                    (index, ends, cell)
+                    (index, ends, cell, begun)
                 });
             }
             let is_through = !goes_on || (due.is_empty() && shares.waiting() == 0);
@@ -203,9 +204,9 @@ impl<'a> Stress<'a> {
             let next = due.peek().map_or(self.load.duration(), |Reverse((at, ..))| *at);
             let wakes = begin + next.min(self.load.duration()).max(now + Duration::from_millis(1));
             tokio::select! {
-                Some((index, ends, cell)) = under_way.next() => {
+                Some((index, ends, cell, begun)) = under_way.next() => {
                     shares.give_back(ends);
-                    self.note(index, cell, begin.elapsed());
+                    self.note(index, cell, begun, begin.elapsed());
                 }
                 () = tokio::time::sleep_until(wakes.into()), if goes_on => {}
             }
@@ -217,7 +218,8 @@ impl<'a> Stress<'a> {
     fn begin(&self, destination: Seat) -> Begin {
         let size = self.mesh.settings.size_bytes;
         let mut state = self.state();
-        if self.stop_at.bytes.is_some_and(|most| state.begun_bytes + size > most) {
+        let begun_bytes = state.begun_bytes.saturating_add(size);
+        if self.stop_at.bytes.is_some_and(|most| begun_bytes > most) {
             state.stopped = Some("the limit of bytes is reached".to_owned());
             return Begin::Never;
         }
@@ -225,11 +227,11 @@ impl<'a> Stress<'a> {
             state.late += 1;
             return Begin::NoRoom;
         }
-        state.begun_bytes += size;
+        state.begun_bytes = begun_bytes;
         Begin::Now
     }
 
-    fn note(&self, index: usize, cell: Cell, at: Duration) {
+    fn note(&self, index: usize, cell: Cell, begun: Duration, at: Duration) {
         (self.mesh.observe)(News::Ended(&cell));
         let mut state = self.state();
         state.failures += cell.copies_failed;
@@ -237,7 +239,7 @@ impl<'a> Stress<'a> {
             state.stopped = Some("the limit of failures is reached".to_owned());
         }
         if let Some(tally) = state.tallies.get_mut(&index) {
-            tally.add(cell, at);
+            tally.add(cell, begun, at);
         }
     }
 

@@ -12,6 +12,10 @@ const RATE_POINTS: u64 = 120;
 /// The copies of a link so far.
 pub(super) struct Tally {
     cell: Cell,
+    /// When the first copy began and the last one was made, since the begin of the run: a clock
+    /// that is set meanwhile changes no time.
+    from: Duration,
+    until: Duration,
     /// The length of the time that a point of the rate stands for, in milliseconds.
     interval_ms: u64,
     /// Bytes that arrived, by interval.
@@ -23,19 +27,21 @@ impl Tally {
     pub(super) fn new(link: Link, duration: Duration) -> Self {
         Self {
             cell: Cell::untried(link, Outcome::Passed),
+            from: Duration::MAX,
+            until: Duration::ZERO,
             interval_ms: (milliseconds(duration) / RATE_POINTS).max(1_000),
             bytes: Vec::new(),
         }
     }
 
-    /// A copy has ended, at this time since the begin of the run.
-    pub(super) fn add(&mut self, copy: Cell, at: Duration) {
+    /// A copy has begun and ended at these times since the begin of the run.
+    pub(super) fn add(&mut self, copy: Cell, begun: Duration, at: Duration) {
         let sum = &mut self.cell;
-        if sum.copies == 0 {
-            sum.started_ms = copy.started_ms;
+        if begun < self.from {
+            (self.from, sum.started_ms) = (begun, copy.started_ms);
         }
-        let ended_ms = copy.started_ms.saturating_add(copy.copy_ms);
-        sum.copy_ms = sum.copy_ms.max(ended_ms.saturating_sub(sum.started_ms));
+        self.until = self.until.max(begun + Duration::from_millis(copy.copy_ms));
+        sum.copy_ms = milliseconds(self.until.saturating_sub(self.from));
         sum.copies += 1;
         sum.copies_failed += copy.copies_failed;
         sum.bytes += copy.bytes;
@@ -126,11 +132,12 @@ mod tests {
         let mut tally = Tally::new(first.link.clone(), Duration::from_secs(120));
         assert!(matches!(tally.cell(Some("no room")).outcome, Outcome::Skipped { why } if why == "no room"));
         let at = Duration::from_millis;
-        tally.add(first, at(2_100));
-        tally.add(copy(11_000, 3_000, None), at(4_100));
-        tally.add(copy(12_000, 100, Some("peer_forbidden")), at(4_200));
-        tally.add(copy(13_000, 100, Some("peer_failed")), at(4_300));
-        tally.add(copy(14_000, 100, Some("peer_forbidden")), at(4_400));
+        tally.add(first, at(50), at(2_100));
+        // The clock is set to an hour later, and back.
+        tally.add(copy(3_611_000, 3_000, None), at(1_050), at(4_100));
+        tally.add(copy(12_000, 100, Some("peer_forbidden")), at(2_050), at(4_200));
+        tally.add(copy(1_000, 100, Some("peer_failed")), at(3_050), at(4_300));
+        tally.add(copy(14_000, 100, Some("peer_forbidden")), at(4_050), at(4_400));
         let cell = tally.cell(None);
         assert_eq!((cell.copies, cell.copies_failed, cell.bytes), (5, 3, 2_000_000));
         assert_eq!((cell.started_ms, cell.copy_ms), (10_000, 4_100));
