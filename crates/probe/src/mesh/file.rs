@@ -126,12 +126,14 @@ impl EndpointFile {
         let table = |(table, offset)| Table { table, offset };
         let mesh = tables(root, "mesh").first().copied().map(table);
         note(faults, mesh, self.mesh.faults());
+        note(faults, mesh, empty(mesh, &["protocols", "modes"]));
         let places: Vec<Table<'_>> = tables(root, "endpoint").into_iter().map(table).collect();
         for (index, (endpoint, table)) in self.endpoints.iter().zip(&places).enumerate() {
             let urls = table.table.get("urls");
             self.url_lines
                 .push(line(urls.map_or(table.offset, |urls| urls.span().start)));
             let mut found = endpoint.faults();
+            found.extend(empty(Some(*table), &["roles", "modes"]));
             if self.endpoints[..index].iter().any(|other| other.name == endpoint.name) {
                 found.push(("name", format!("an endpoint \"{}\" exists already", endpoint.name)));
             }
@@ -183,6 +185,21 @@ fn note(faults: &mut Vec<Fault>, table: Option<Table<'_>>, found: Vec<(&'static 
             words,
         });
     }
+}
+
+/// The lists among these keys that are there and empty. They would mean all as well as nothing.
+fn empty(table: Option<Table<'_>>, keys: &[&'static str]) -> Vec<(&'static str, String)> {
+    let is_empty = |key: &&&'static str| {
+        let value = table.and_then(|table| table.table.get(**key));
+        value
+            .and_then(|value| value.get_ref().as_array())
+            .is_some_and(|list| list.is_empty())
+    };
+    let words = "an empty list; leave it out for all";
+    keys.iter()
+        .filter(is_empty)
+        .map(|key| (*key, words.to_owned()))
+        .collect()
 }
 
 fn calendar_in(file: &Path) -> Result<Vec<Downtime>, String> {
@@ -337,6 +354,8 @@ mod tests {
                 ":6: unknown key \"toke_file\" in [endpoint]; did you mean \"token_file\"?",
             ),
             ("roles = [\"boss\"]", ":6: roles: \"boss\" is not one of"),
+            ("roles = []", ":6: roles: an empty list; leave it out for all"),
+            ("modes = [\n]", ":6: modes: an empty list; leave it out for all"),
             ("modes = [\"pull\", \"probe\"]", ":6: modes: \"probe\" is not one of"),
             ("administrators = [\"me\"]", ":6: administrators: \"me\" is no mail"),
             (
