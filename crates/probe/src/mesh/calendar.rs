@@ -3,6 +3,8 @@
 //!
 //! Times without a zone are UTC. Events that repeat are refused rather than taken for one event.
 
+use std::borrow::Cow;
+
 use history::Downtime;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -62,18 +64,37 @@ struct Line<'a> {
     number: usize,
     name: String,
     parameters: Vec<(String, String)>,
-    value: &'a str,
-    /// The value, if the line was folded.
-    joined: Option<String>,
+    /// All of it.
+    text: Cow<'a, str>,
+    /// Where the value begins in the text.
+    value: usize,
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// `None` without a colon.
+    fn new(number: usize, text: Cow<'a, str>) -> Option<Self> {
+        let colon = colon_of(&text)?;
+        let mut head = text[..colon].split(';');
+        let name = head.next().unwrap_or_default().to_ascii_uppercase();
+        let parameters = head
+            .filter_map(|parameter| parameter.split_once('='))
+            .map(|(name, value)| (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()))
+            .collect();
+        Some(Self {
+            number,
+            name,
+            parameters,
+            value: colon + 1,
+            text,
+        })
+    }
+
     fn is(&self, name: &str, value: &str) -> bool {
         self.name == name && self.value().eq_ignore_ascii_case(value)
     }
 
     fn value(&self) -> &str {
-        self.joined.as_deref().unwrap_or(self.value)
+        &self.text[self.value..]
     }
 
     fn parameter(&self, name: &str) -> Option<&str> {
@@ -83,31 +104,18 @@ impl Line<'_> {
 }
 
 /// The lines, with those joined that were folded (section 3.1: a line that begins with a space or
-/// tab continues the one before).
+/// tab continues the one before, wherever it was cut).
 fn unfolded(text: &str) -> Vec<Line<'_>> {
-    let mut lines: Vec<Line<'_>> = Vec::new();
+    let mut whole: Vec<(usize, Cow<'_, str>)> = Vec::new();
     for (index, raw) in text.lines().enumerate() {
-        if let Some(more) = raw.strip_prefix([' ', '\t']) {
-            if let Some(last) = lines.last_mut() {
-                let first = last.value;
-                last.joined.get_or_insert_with(|| first.to_owned()).push_str(more);
-            }
-            continue;
+        match (raw.strip_prefix([' ', '\t']), whole.last_mut()) {
+            (Some(more), Some((_, last))) => last.to_mut().push_str(more),
+            (Some(_), None) => {}
+            (None, _) => whole.push((index + 1, Cow::Borrowed(raw))),
         }
-        let Some(colon) = colon_of(raw) else { continue };
-        let mut head = raw[..colon].split(';');
-        lines.push(Line {
-            number: index + 1,
-            name: head.next().unwrap_or_default().to_ascii_uppercase(),
-            parameters: head
-                .filter_map(|parameter| parameter.split_once('='))
-                .map(|(name, value)| (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()))
-                .collect(),
-            value: &raw[colon + 1..],
-            joined: None,
-        });
     }
-    lines
+    let lines = whole.into_iter().filter_map(|(number, text)| Line::new(number, text));
+    lines.collect()
 }
 
 /// The colon before the value: the first one that is not within quotation marks.
@@ -256,6 +264,23 @@ mod tests {
         assert_eq!(read.from_ms, 1_796_112_000_000);
         assert_eq!(read.until_ms - read.from_ms, 2 * 3_600_000);
         assert_eq!(read.reason, "Upgrade, disks and network");
+    }
+
+    #[test]
+    fn lines_are_folded_anywhere() {
+        let text = calendar("DTSTART;TZID=Etc/UTC:20261201T080000\nDTEND:20261201T100000Z\nSUMMARY:disks");
+        let expected = read(&text).unwrap();
+        assert_eq!(expected.len(), 1);
+        let is_between = |at: &usize| text.is_char_boundary(*at) && !text[..*at].ends_with('\r');
+        for at in (1..text.len() - 1).filter(is_between) {
+            for fold in ["\r\n ", "\n\t"] {
+                let folded = format!("{}{fold}{}", &text[..at], &text[at..]);
+                // In front of a line it continues the one before, which has ended.
+                if !text[..at].ends_with('\n') {
+                    assert_eq!(read(&folded).as_ref(), Ok(&expected), "{folded:?}");
+                }
+            }
+        }
     }
 
     #[test]
