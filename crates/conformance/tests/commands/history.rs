@@ -147,6 +147,17 @@ fn a_history_says_who_fails_since_when() {
     let exported: Value = serde_json::from_str(&of("export", &["12"]).succeeded().text()).expect("JSON");
     assert_eq!(exported, documents[11]);
     of("show", &["99"]).failed_with(2);
+    let mut early = mesh(50);
+    (early["is_complete"], early["ended_by"]) = (json!(false), json!("the limit of bytes is reached"));
+    let early_file = lab.file(early.to_string().as_bytes());
+    let ended = lab.fresh("early.sqlite");
+    history(&lab, "import", &[early_file.to_str().expect("plain")], &ended).succeeded();
+    for command in ["show", "list"] {
+        let said = history(&lab, command, &[], &ended).succeeded().text();
+        assert!(said.contains("ended early: the limit of bytes is reached"), "{said}");
+    }
+    let exported = history(&lab, "export", &[], &ended).succeeded();
+    assert_eq!(json_lines(&exported), [early]);
     several_at_once(&lab, &file, &documents);
     let broken = lab.file(b"{\"instrument\": \"moon\"}");
     let refused = of("import", &[broken.to_str().expect("plain")]).failed_with(22);

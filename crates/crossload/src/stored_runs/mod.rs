@@ -206,10 +206,9 @@ fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
     ]);
     for run in &runs {
         let count = |number: u64| if number == 0 { String::new() } else { number.to_string() };
-        let note = match () {
-            () if Store::is_future(run.started_ms) => " (in the future: it counts nowhere)",
-            () if !run.is_complete => " (ended early)",
-            () => "",
+        let note = match Store::is_future(run.started_ms) {
+            true => " (in the future: it counts nowhere)".to_owned(),
+            false => early_end(run).map_or_else(String::new, |end| format!(" ({end})")),
         };
         table.add([
             run.id.to_string(),
@@ -225,6 +224,13 @@ fn list(options: &HistoryListOptions) -> Result<u8, Failure> {
     }
     table.print();
     Ok(0)
+}
+
+/// That a run ended early, and why, if it did.
+fn early_end(run: &Summary) -> Option<String> {
+    let why = run.ended_by.as_deref().map(output::name);
+    let end = why.map_or_else(|| "ended early".to_owned(), |why| format!("ended early: {why}"));
+    (!run.is_complete).then_some(end)
 }
 
 /// Prints runs, one per line: the named ones in their order, or some of the newest, the oldest

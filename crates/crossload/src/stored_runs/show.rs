@@ -51,7 +51,7 @@ pub(super) fn run(options: &HistoryShowOptions) -> Result<u8, Failure> {
 
 fn tell(shown: &Shown, verdict: Option<&RunVerdict>) {
     let run = &shown.run;
-    let end = if run.is_complete { "" } else { ", ended early" };
+    let end = super::early_end(run).map_or_else(String::new, |end| format!(", {end}"));
     output::line(&format!(
         "run {}: {} of {}, {} to {}, {}{end}",
         run.id,

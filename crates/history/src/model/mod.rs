@@ -63,8 +63,7 @@ pub struct Run {
     pub program: String,
     /// Whether everything that was planned was tried.
     pub is_complete: bool,
-    /// Why it ended early, such as `interrupted` or `the limit of bytes is reached`. A
-    /// [`Store`](crate::Store) does not keep it.
+    /// Why it ended early, such as `interrupted` or `the limit of bytes is reached`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
     /// The endpoints, in the order of their file.

@@ -141,6 +141,8 @@ pub type RunId = i64;
 pub struct Store {
     connection: Connection,
     keep: Keep,
+    /// Whether the database has reasons of early ends.
+    keeps_reasons: bool,
 }
 
 impl Store {

@@ -84,6 +84,7 @@ impl Store {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;")?;
         Ok(Self {
+            keeps_reasons: schema::keeps_reasons(&connection)?,
             connection,
             keep: Keep::default(),
         })

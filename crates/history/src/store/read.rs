@@ -41,6 +41,9 @@ pub struct Summary {
     pub program: String,
     /// Whether everything that was planned was tried.
     pub is_complete: bool,
+    /// Why it ended early, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_by: Option<String>,
     /// Cells that passed.
     pub passed: u64,
     /// Cells that failed.
@@ -55,9 +58,14 @@ pub struct Summary {
     pub detail: Detail,
 }
 
-const SUMMARY: &str = "SELECT run.id, title.instrument, title.text, started_ms, ended_ms, word.text, is_complete,
-        passed, failed, skipped, not_applicable, figures, detail
-    FROM run JOIN title ON title.id = run.title JOIN word ON word.id = run.program";
+/// Selects summaries, with this for the reason of an early end.
+fn summaries(ended_by: &str) -> String {
+    format!(
+        "SELECT run.id, title.instrument, title.text, started_ms, ended_ms, word.text, is_complete,
+            passed, failed, skipped, not_applicable, figures, detail, {ended_by}
+        FROM run JOIN title ON title.id = run.title JOIN word ON word.id = run.program"
+    )
+}
 
 /// A link over time.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,8 +151,9 @@ impl Store {
     }
 
     fn list_until(&self, filter: &Filter, count_max: u64, until_ms: u64) -> Result<Vec<Summary>, StoreError> {
+        let summaries = self.summaries();
         let sql = format!(
-            "{SUMMARY} WHERE (?1 IS NULL OR title.instrument = ?1) AND (?2 IS NULL OR title.text = ?2)
+            "{summaries} WHERE (?1 IS NULL OR title.instrument = ?1) AND (?2 IS NULL OR title.text = ?2)
              AND started_ms <= ?4 ORDER BY started_ms DESC, run.id DESC LIMIT ?3"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
@@ -171,11 +180,17 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub fn summary(&self, id: RunId) -> Result<Option<Summary>, StoreError> {
-        let mut statement = self
-            .connection
-            .prepare_cached(&format!("{SUMMARY} WHERE run.id = ?1"))?;
+        let sql = format!("{} WHERE run.id = ?1", self.summaries());
+        let mut statement = self.connection.prepare_cached(&sql)?;
         let mut rows = statement.query([id])?;
         rows.next()?.map(summary).transpose()
+    }
+
+    fn summaries(&self) -> String {
+        summaries(match self.keeps_reasons {
+            true => "(SELECT text FROM word WHERE word.id = run.ended_by)",
+            false => "NULL",
+        })
     }
 
     /// What is left of a run; `None` when there is no run of this number.
@@ -197,7 +212,7 @@ impl Store {
             ended_ms: summary.ended_ms,
             program: summary.program,
             is_complete: summary.is_complete,
-            ended_by: None,
+            ended_by: summary.ended_by,
             endpoints: self.endpoints(word)?,
             cells: self.cells(id)?,
             figures: self.figures_of(id)?,
@@ -469,6 +484,7 @@ fn summary(row: &Row<'_>) -> Result<Summary, StoreError> {
             2 => Detail::Full,
             _ => return Err(StoreError::Damaged),
         },
+        ended_by: row.get(13)?,
     })
 }
 

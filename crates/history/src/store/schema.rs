@@ -6,7 +6,9 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::StoreError;
 
 /// Version 1 and its successors, in order.
-const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+/// The first version that keeps why runs ended early.
+const KEEPS_REASONS: usize = 3;
 
 /// What the file is, for programs that look at it (<https://www.sqlite.org/fileformat.html>):
 /// "xlrn", runs of Crossload.
@@ -17,6 +19,9 @@ const OWN_TABLES_COUNT: i64 = 4;
 
 /// The file says what it is.
 const VERSION_2: &str = "PRAGMA application_id = 2020373102;";
+
+/// Why a run ended early: a word, or nothing.
+const VERSION_3: &str = "ALTER TABLE run ADD COLUMN ended_by INTEGER;";
 
 /// * `word`: each text that rows repeat, once
 /// * `title`: what is compared with each other: runs of one instrument with one title
@@ -105,6 +110,12 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         transaction.pragma_update(None, "user_version", (at + 1) as i64)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// Whether it keeps why runs ended early. One that is only read is never brought to the newest
+/// version.
+pub(super) fn keeps_reasons(connection: &Connection) -> Result<bool, StoreError> {
+    Ok(version(connection)? >= KEEPS_REASONS)
 }
 
 fn version(connection: &Connection) -> Result<usize, StoreError> {

@@ -35,6 +35,7 @@ fn runs_come_back() {
     assert!(Store::open_existing(&file).unwrap().is_none());
     let mut bench = run(9);
     (bench.instrument, bench.cells) = (Instrument::Bench, Vec::new());
+    (bench.is_complete, bench.ended_by) = (false, Some("interrupted".to_owned()));
     bench.figures = vec![Figure {
         name: "download, GET https".to_owned(),
         value: 9.25,
@@ -54,6 +55,8 @@ fn runs_come_back() {
     let all = store.list(&Filter::default(), 10).unwrap();
     assert_eq!(all.iter().map(|one| one.id).collect::<Vec<_>>(), [third, second, first]);
     assert_eq!((all[1].passed, all[1].failed, all[1].detail), (18, 6, Detail::Full));
+    assert_eq!(all[0].ended_by.as_deref(), Some("interrupted"));
+    assert_eq!(all[1].ended_by, None);
     let meshes = Filter {
         instrument: Some(Instrument::Mesh),
         title: Some("testbed".to_owned()),
@@ -312,12 +315,15 @@ fn a_reader_changes_nothing() {
     assert!(store.add(&run(4)).is_err());
     drop(store);
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
-    // One of version 1, which does not say what it is.
+    // One of version 1, which does not say what it is, and keeps no reasons.
     let old = Connection::open(&file).unwrap();
-    old.execute_batch("PRAGMA application_id = 0; PRAGMA user_version = 1;")
+    old.execute_batch("ALTER TABLE run DROP COLUMN ended_by; PRAGMA application_id = 0; PRAGMA user_version = 1;")
         .unwrap();
     drop(old);
-    assert!(Store::open_to_read(&file).unwrap().is_some());
+    let reader = Store::open_to_read(&file).unwrap().unwrap();
+    assert_eq!(reader.load(1).unwrap(), Some(run(3)));
+    assert_eq!(reader.list(&Filter::default(), 9).unwrap().len(), 1);
+    drop(reader);
     assert_eq!(Store::open(&file).unwrap().load(1).unwrap(), Some(run(3)));
     let named = Connection::open(&file).unwrap();
     let id: i64 = named

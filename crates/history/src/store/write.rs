@@ -95,13 +95,14 @@ impl<'t> Writing<'t> {
         let endpoints = serde_json::to_string(&run.endpoints).map_err(|_| StoreError::Damaged)?;
         let endpoints = self.word(&endpoints)?;
         let findings = serde_json::to_string(&verdict.findings).map_err(|_| StoreError::Damaged)?;
+        let ended_by = run.ended_by.as_deref().map(|why| self.word(why)).transpose()?;
         let count = |is_it: fn(&Outcome) -> bool| {
             let cells = run.cells.iter().filter(|cell| is_it(&cell.outcome));
             cells.count() as i64
         };
         let sql = "INSERT INTO run (title, started_ms, ended_ms, program, is_complete, passed, failed, skipped,
-                not_applicable, figures, detail, endpoints, conditions, findings)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+                not_applicable, figures, detail, endpoints, conditions, findings, ended_by)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
         let id = self.transaction.prepare_cached(sql)?.insert(params![
             title,
             signed(run.started_ms),
@@ -117,6 +118,7 @@ impl<'t> Writing<'t> {
             endpoints,
             conditions(&verdict.endpoints),
             findings,
+            ended_by,
         ])?;
         Ok(id)
     }
