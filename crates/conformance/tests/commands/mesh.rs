@@ -273,6 +273,7 @@ fn nothing_is_left_after_an_interruption_and_a_killed_run_is_cleaned_up_by_the_n
     let foreign = [
         format!("{prefix}{}{}", "0123456789abcdef", &rest[16..]),
         format!("{}-copy", former[0]),
+        format!("{}.bak", former[0]),
     ];
     for name in &foreign {
         fs::write(theirs.join(name), b"foreign").expect("a file");
@@ -395,4 +396,11 @@ fn a_stress_test_begins_no_copy_to_an_endpoint_without_room() {
         "{}",
         told.said()
     );
+    // A mesh of one endpoint has nothing to try.
+    let alone = servers.file(&[
+        "[mesh]\ntitle = \"alone\"\n",
+        &endpoint("OURS", &[&servers.urls("roomy")[0]], ""),
+    ]);
+    let said = servers.mesh(&alone, &[]).failed_with(2).said();
+    assert!(said.contains("nothing was tried"), "{said}");
 }

@@ -53,11 +53,13 @@ pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
     })
 }
 
-/// The exit code of a run: 0 if all passed, 1 if something failed, 2 if something was skipped.
+/// The exit code of a run: 0 if all passed, 1 if something failed, 2 if something was skipped or
+/// nothing was there to be tried.
 pub(crate) fn exit_code(run: &Run) -> u8 {
     let tally = View::new(run).tally;
+    let is_empty = tally.passed == 0 && run.figures.is_empty();
     match (tally.failed, tally.skipped) {
-        (0, 0) => 0,
+        (0, 0) if !is_empty => 0,
         (0, _) => SOMETHING_SKIPPED,
         _ => SOME_FAILED,
     }
