@@ -143,6 +143,21 @@ pub fn rate(mbps: f64) -> String {
     }
 }
 
+/// A rate with its unit, in megabits per second while that is a short number. What no network has
+/// is no figure: a forecast can be of any load.
+#[must_use]
+pub fn rate_with_unit(mbps: f64) -> String {
+    const THOUSANDS: f64 = 10_000.0;
+    let mut rate = mbps;
+    for unit in ["Mb/s", "Gb/s", "Tb/s"] {
+        if rate < THOUSANDS {
+            return format!("{rate:.1} {unit}");
+        }
+        rate /= 1_000.0;
+    }
+    format!("more than {THOUSANDS:.0} Tb/s")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +167,21 @@ mod tests {
         assert_eq!(visible("a b ä 日本"), "a b ä 日本");
         assert_eq!(visible("\u{1b}[31m\r\n\u{9b}"), r"\x1b[31m\x0d\x0a\x9b");
         assert_eq!(visible("to \u{202e}evil\u{2028}"), r"to \u{202e}evil\u{2028}");
+    }
+
+    #[test]
+    fn rates_have_units_of_their_size() {
+        for (mbps, words) in [
+            (0.0, "0.0 Mb/s"),
+            (2_222.22, "2222.2 Mb/s"),
+            (25_000.0, "25.0 Gb/s"),
+            (9_999_000.0, "9999.0 Gb/s"),
+            (10_000_000.0, "10.0 Tb/s"),
+            (137_438_953_440_000.0, "more than 10000 Tb/s"),
+            (f64::INFINITY, "more than 10000 Tb/s"),
+        ] {
+            assert_eq!(rate_with_unit(mbps), words);
+        }
     }
 
     #[test]

@@ -396,6 +396,17 @@ fn a_stress_test_begins_no_copy_to_an_endpoint_without_room() {
         "{}",
         told.said()
     );
+    let limited = servers
+        .lab
+        .run_client("stress", &[file, "--dry-run", "--max-bytes", "9GB"]);
+    let said = limited.succeeded().text();
+    assert!(said.contains("270 transfers each, 2 in all with --max-bytes"), "{said}");
+    for limit in ["--max-bytes", "--max-failures"] {
+        servers
+            .lab
+            .run_client("stress", &[file, "--dry-run", limit, "0"])
+            .failed_with(22);
+    }
     // A mesh of one endpoint has nothing to try.
     let alone = servers.file(&[
         "[mesh]\ntitle = \"alone\"\n",

@@ -33,10 +33,10 @@ pub(crate) struct StressOptions {
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = time)]
     pub(crate) hold: Duration,
     /// Begin no copy with which more bytes than this would be copied
-    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Limits")]
+    #[arg(long, value_name = "SIZE", value_parser = size_above_zero, help_heading = "Limits")]
     pub(crate) max_bytes: Option<u64>,
     /// Begin no copy after so many failures
-    #[arg(long, value_name = "N", help_heading = "Limits")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     pub(crate) max_failures: Option<u64>,
     /// Copies under way at the same time [default: that of the file]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Limits")]
@@ -69,6 +69,14 @@ pub(crate) struct StressOptions {
     pub(crate) results: ResultOptions,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// A size with which a copy can begin.
+fn size_above_zero(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("with 0 bytes no copy begins".to_owned()),
+        bytes => Ok(bytes),
+    }
 }
 
 /// A time that may be zero.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use history::{Cell, Outcome, Run};
 use probe::mesh::{Load, Mesh, News, Settings, StopAt, Stress};
+use reports::words::rate_with_unit;
 
 use super::own::OwnMesh;
 use super::show;
@@ -60,9 +61,10 @@ fn load(options: &StressOptions) -> Load {
 fn forecast(options: &StressOptions, prepared: &Prepared) {
     let links = prepared.plan.iter().filter(|planned| planned.fate.is_ok()).count() as u64;
     let each = load(options).copies_of_link();
-    let copies = links.saturating_mul(each);
-    let counted = copies.checked_mul(options.size);
-    let moved = counted.into_iter().chain(options.max_bytes).min();
+    let most = options.max_bytes.and_then(|most| most.checked_div(options.size));
+    let planned = links.saturating_mul(each);
+    let copies = most.map_or(planned, |most| most.min(planned));
+    let moved = copies.checked_mul(options.size);
     let seconds = load(options).duration().as_secs();
     let untried = show::untried(&prepared.plan);
     if options.common.json {
@@ -78,9 +80,10 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
         return output::json(&forecast);
     }
     output::line(&format!(
-        "{}: {} each, {copies} in all",
+        "{}: {} each, {copies} in all{}",
         output::counted(links, "link"),
-        output::counted(each, "transfer")
+        output::counted(each, "transfer"),
+        if copies < planned { " with --max-bytes" } else { "" }
     ));
     let size = |bytes: u64| super::super::show::shown_size(Some(bytes), true);
     output::line(&format!(
@@ -92,7 +95,7 @@ fn forecast(options: &StressOptions, prepared: &Prepared) {
     let rate = f64::from(options.copies) / options.per.as_secs_f64() * 8.0 / 1e6;
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = rate * options.size as f64;
-    output::line(&format!("{rate:.1} Mb/s on each link at the full rate"));
+    output::line(&format!("{} on each link at the full rate", rate_with_unit(rate)));
 }
 
 async fn carry_out(
@@ -182,11 +185,9 @@ fn show_link(cell: &Cell) {
         Outcome::NotApplicable { .. } => return,
         Outcome::Passed | Outcome::Failed(_) => {}
     }
-    let rate = cell
-        .rate_mbps()
-        .map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+    let rate = cell.rate_mbps().map_or_else(|| "- Mb/s".to_owned(), rate_with_unit);
     let (copies, failed) = (output::counted(cell.copies, "transfer"), cell.copies_failed);
-    output::line(&format!("{rate:>9} Mb/s {link}: {copies}, {failed} failed"));
+    output::line(&format!("{rate:>14} {link}: {copies}, {failed} failed"));
     for known in &cell.failures {
         let failure = &known.failure;
         let (side, phase) = (failure.side.name(), failure.phase.name());
