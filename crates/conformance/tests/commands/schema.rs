@@ -242,7 +242,8 @@ fn json_fits_its_schema() {
 }
 
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node`, `why` and `top`
-/// by the tests of queues, clusters and pages, that of `cleanup` by those of S3, that of `report` by its own.
+/// by the tests of queues, clusters and pages, that of `cleanup` by those of S3, that of `report`
+/// by its own.
 const WITH_SCHEMA: [&str; 77] = [
     "cache ls",
     "cache stat",

@@ -193,7 +193,7 @@ fn a_directory_whose_checksum_gets_no_answer_is_refused() {
     assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }
 
-/// XRootD 5.5.3 sends the checksum of a file that was asked for one with later answers about others.
+/// XRootD 5.5.3 sends the checksum of a file that was asked for with later answers about others.
 #[test]
 fn a_checksum_that_xrootd_was_not_asked_for_is_not_compared() {
     let test = "a_checksum_that_xrootd_was_not_asked_for_is_not_compared";

@@ -74,17 +74,16 @@ pub(super) fn refuse_overwriting(
             let words = format!("{other} and {option} name the same file: {}", place.display());
             return Err(Failure::invalid(words));
         }
-        if !is_replaceable(option, &place) {
-            let words = format!(
-                "{option} would replace {}, which is no earlier output of {option}; \
-                 name another file, or remove this one first",
-                place.display()
-            );
-            return Err(Failure::invalid(words));
-        }
         known.push((option, place));
     }
-    Ok(())
+    match known.into_iter().find(|(option, place)| !is_replaceable(option, place)) {
+        None => Ok(()),
+        Some((option, place)) => Err(Failure::invalid(format!(
+            "{option} would replace {}, which is no earlier output of {option}; \
+             name another file, or remove this one first",
+            place.display()
+        ))),
+    }
 }
 
 /// Whether a file is missing, empty, or what this option has written before. The history judges

@@ -18,7 +18,7 @@ pub(super) enum Beginning {
     Yes,
     /// Anything else, or what cannot be read.
     No,
-    /// Shorter, and the same as far as [`BEGINNING_BYTES_MAX`], where the comparison ends.
+    /// Shorter, and the same up to [`BEGINNING_BYTES_MAX`], where the comparison ends.
     Perhaps,
 }
 
@@ -54,8 +54,7 @@ fn is_kept_from_us(error: &Error) -> bool {
     code.denies_access() || matches!(code, ErrorCode::PeerUnsupported | ErrorCode::NotImplemented)
 }
 
-/// Whether the destination has so many bytes, and the source begins with them, as far as they are
-/// compared.
+/// Whether the destination has so many bytes, and the source begins with those that are compared.
 async fn have_same_bytes(session: &ClientContext, pair: &Pair, count: u64, rate: &RateLimit) -> Result<bool> {
     let (mut source, mut copy) = tokio::try_join!(
         PieceReader::open(session, &pair.source, Side::Source),

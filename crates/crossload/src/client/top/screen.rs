@@ -1,10 +1,15 @@
 //! A terminal that shows one frame, and its keys.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 
+use rustix::fs::{Mode, OFlags, open};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::io::unix::AsyncFd;
+
+/// The terminal of the process.
+const TERMINAL: &str = "/dev/tty";
 
 /// The other screen, without a cursor; and back.
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l";
@@ -36,7 +41,9 @@ pub(super) struct Size {
 pub(super) struct Screen {
     terminal: File,
     before: Termios,
-    keys: UnboundedReceiver<Key>,
+    /// The terminal once more: reads from it do not wait, and writes of frames do.
+    input: AsyncFd<File>,
+    keys: VecDeque<Key>,
 }
 
 impl Screen {
@@ -45,28 +52,23 @@ impl Screen {
         if !std::io::stdout().is_terminal() {
             return None;
         }
-        let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+        let terminal = File::options().read(true).write(true).open(TERMINAL).ok()?;
         let before = tcgetattr(&terminal).ok()?;
         let mut now = before.clone();
         // Ctrl-C stays a signal.
         now.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        tcsetattr(&terminal, OptionalActions::Now, &now).ok()?;
-        let input = terminal.try_clone().ok()?;
-        let (sender, keys) = unbounded_channel();
-        // It ends with the process: a read of a terminal cannot be given up.
-        std::thread::spawn(move || {
-            let mut input = input;
-            let mut bytes = [0; 64];
-            while let Ok(count @ 1..) = input.read(&mut bytes) {
-                if keys_of(&bytes[..count])
-                    .into_iter()
-                    .any(|key| sender.send(key).is_err())
-                {
-                    return;
-                }
-            }
-        });
-        let mut screen = Self { terminal, before, keys };
+        let input = open(
+            TERMINAL,
+            OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let mut screen = Self {
+            terminal,
+            before,
+            input: AsyncFd::new(File::from(input.ok()?)).ok()?,
+            keys: VecDeque::new(),
+        };
+        tcsetattr(&screen.terminal, OptionalActions::Now, &now).ok()?;
         screen.write(BEGIN);
         Some(screen)
     }
@@ -83,7 +85,19 @@ impl Screen {
 
     /// The next key; `None`: there will be none.
     pub(super) async fn key(&mut self) -> Option<Key> {
-        self.keys.recv().await
+        loop {
+            if let Some(key) = self.keys.pop_front() {
+                return Some(key);
+            }
+            let mut bytes = [0; 64];
+            let mut ready = self.input.readable().await.ok()?;
+            match ready.try_io(|input| input.get_ref().read(&mut bytes)) {
+                Ok(Ok(count @ 1..)) => self.keys.extend(keys_of(&bytes[..count])),
+                Ok(_) => return None,
+                // Another reader of the terminal was faster.
+                Err(_) => {}
+            }
+        }
     }
 
     /// Shows these lines, which fit.
