@@ -65,7 +65,7 @@ impl Screen {
         let mut screen = Self {
             terminal,
             before,
-            input: AsyncFd::new(File::from(input.ok()?)).ok()?,
+            input: AsyncFd::register(File::from(input.ok()?)).ok()?,
             keys: VecDeque::new(),
         };
         tcsetattr(&screen.terminal, OptionalActions::Now, &now).ok()?;
