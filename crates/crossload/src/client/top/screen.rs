@@ -2,14 +2,16 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use tokio::io::unix::AsyncFd;
 
 /// The terminal of the process.
 const TERMINAL: &str = "/dev/tty";
+/// Time between two questions for a key.
+const KEY_PAUSE: Duration = Duration::from_millis(50);
 
 /// The other screen, without a cursor; and back.
 const BEGIN: &[u8] = b"\x1b[?1049h\x1b[?25l";
@@ -42,7 +44,7 @@ pub(super) struct Screen {
     terminal: File,
     before: Termios,
     /// The terminal once more: reads from it do not wait, and writes of frames do.
-    input: AsyncFd<File>,
+    input: File,
     keys: VecDeque<Key>,
 }
 
@@ -65,7 +67,7 @@ impl Screen {
         let mut screen = Self {
             terminal,
             before,
-            input: AsyncFd::register(File::from(input.ok()?)).ok()?,
+            input: File::from(input.ok()?),
             keys: VecDeque::new(),
         };
         tcsetattr(&screen.terminal, OptionalActions::Now, &now).ok()?;
@@ -90,12 +92,11 @@ impl Screen {
                 return Some(key);
             }
             let mut bytes = [0; 64];
-            let mut ready = self.input.readable().await.ok()?;
-            match ready.try_io(|input| input.get_ref().read(&mut bytes)) {
-                Ok(Ok(count @ 1..)) => self.keys.extend(keys_of(&bytes[..count])),
-                Ok(_) => return None,
-                // Another reader of the terminal was faster.
-                Err(_) => {}
+            match self.input.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(count) => self.keys.extend(keys_of(&bytes[..count])),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => tokio::time::sleep(KEY_PAUSE).await,
+                Err(_) => return None,
             }
         }
     }
