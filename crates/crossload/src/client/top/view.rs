@@ -168,7 +168,7 @@ impl View {
         if let Some(typed) = &self.typed {
             return format!("filter: {typed}_   (Enter, Escape)");
         }
-        let mut words = vec!["q quit", "Tab view", "/ filter", "Space pause"].join("  ");
+        let mut words = "q quit  Tab view  / filter  Space pause".to_owned();
         if let Some(sort) = self.sort() {
             words.push_str(&format!("  s sort: {sort}"));
         }
