@@ -31,7 +31,7 @@ pub(crate) struct TopOptions {
     /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(crate) interval: Duration,
-    /// Print everything once, and end; so it is if the output is no terminal, and with --json
+    /// Print everything once and exit; the default when the output is not a terminal
     #[arg(long)]
     pub(crate) once: bool,
     #[command(flatten)]

@@ -94,7 +94,7 @@ fn is_replaceable(option: &str, file: &Path) -> bool {
     let read = fs::File::open(file).and_then(|file| file.take(BEGINNING_BYTES as u64).read_to_end(&mut beginning));
     match read {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return true,
-        // Whose content is unknown is not replaced.
+        // A file that cannot be read is not replaced.
         Err(_) => return option == "--history",
         Ok(0) => return true,
         Ok(_) => {}

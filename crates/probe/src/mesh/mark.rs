@@ -47,8 +47,8 @@ impl Mark {
     }
 }
 
-/// Whether a mesh names its files so: `s` with three numbers is at a source, `c` with one or two is
-/// a copy. Somebody's `…-c1.bak` is no file of ours.
+/// Whether a mesh gives its files such names: `s` with three numbers for a file at a source, `c`
+/// with one or two for a copy. A user's `…-c1.bak` must not be removed.
 fn is_what(what: &str) -> bool {
     let is_number = |text: &str| u64::from_str_radix(text, 16).is_ok_and(|number| format!("{number:x}") == text);
     let numbers: Vec<&str> = what.get(1..).unwrap_or_default().split('.').collect();

@@ -126,9 +126,8 @@ impl Client {
     }
 }
 
-/// What an answer says of its file. XRootD 5.5.3 keeps the checksum that the last request on a
-/// connection asked for in its own memory of connections, and sends it with later answers, about
-/// other files, that were asked for none.
+/// What an answer says of its file. XRootD 5.5.3 sends the checksum of an earlier request, of any
+/// client and for another file, with answers to requests that did not ask for one.
 fn facts_of(answer: &Answer, has_asked: bool) -> Facts {
     let mut facts = Facts::of(&answer.head, &answer.file);
     if !has_asked && answer.head.is_from_xrootd() {

@@ -11,7 +11,7 @@ use super::super::session::{ClientContext, Info};
 use super::super::tree::Pair;
 use crate::limits::BEGINNING_BYTES_MAX;
 
-/// What a destination is to its source.
+/// Whether a destination is the beginning of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
     /// Shorter, and the same bytes up to its end: nothing is lost when the source replaces it.
@@ -26,8 +26,8 @@ pub(super) enum Beginning {
 /// the rate limit of the copies.
 ///
 /// # Errors
-/// A failure to read that may pass; `source_changed` if the source is not the file any more that
-/// was compared.
+/// A failure to read that may pass; `source_changed` if the source was replaced during the
+/// comparison.
 pub(super) async fn compare(session: &ClientContext, pair: &Pair, there: &Info, rate: &RateLimit) -> Result<Beginning> {
     let (Some(whole_bytes), Some(there_bytes)) = (pair.info.size_bytes, there.size_bytes) else {
         return Ok(Beginning::No);

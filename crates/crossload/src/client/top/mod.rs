@@ -52,8 +52,7 @@ pub(super) async fn run(session: &ClientContext, options: &TopOptions) -> Result
     Ok(0)
 }
 
-/// Draws what each look shows, until a key ends it. A look that fails is said in the last frame,
-/// and the next one is taken.
+/// Polls the server and draws, until a key ends it. A failed poll is shown above the last answer.
 async fn follow(looks: &mut Looks<'_>, view: &mut View, screen: &mut Screen, options: &TopOptions) {
     let interval = options.interval.max(INTERVAL_MIN);
     let mut seen = Seen::Fresh(json!({}));
