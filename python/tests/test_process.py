@@ -240,8 +240,8 @@ def test_an_interrupt_cancels_what_is_waited_for(ours: Place, tmp_path: Any) -> 
         with Client() as client:
             child = client._child()
             for wait_s in (0.001, 0.3):
-                signal.setitimer(signal.ITIMER_REAL, wait_s)
                 with pytest.raises(KeyboardInterrupt):
+                    signal.setitimer(signal.ITIMER_REAL, wait_s)
                     client.copy(source, ours.at("f"), arguments=["--bwlimit", "100KiB"])
                 until(lambda: not child._calls)
             assert client.ls(ours.url) == [] and client._child() is child
