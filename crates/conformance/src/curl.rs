@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use serde_json::Value;
 use testkit::{Result, require, secrets};
 
 use crate::lab::Lab;
@@ -104,6 +105,16 @@ impl Lab {
     #[track_caller]
     pub fn curl<S: AsRef<str>>(&self, arguments: &[S]) -> Answer {
         self.curl_with_input(arguments, &[])
+    }
+
+    /// A page of a server as it is for programs.
+    ///
+    /// # Panics
+    /// When it is not there, or is no JSON.
+    #[track_caller]
+    pub fn page_json(&self, url: &str) -> Value {
+        let text = self.curl(&["-H", "Accept: application/json", url]).expect(200).text();
+        serde_json::from_str(&text).unwrap_or_else(|cause| panic!("{cause}: {text}"))
     }
 
     /// Runs curl and feeds it `input`.

@@ -20,10 +20,7 @@ fn nodes_are_shown_and_where_a_client_is_sent() {
     let mut cluster = Cluster::start(&lab, &shape).expect("the cluster starts");
     cluster.put(1, "</pre><script>a", b"content");
     let url = cluster.redirector.log().pages_url("http");
-    let json = |path: &str| -> Value {
-        let asked = ["-H", "Accept: application/json", &format!("{url}{path}")];
-        serde_json::from_str(&lab.curl(&asked).expect(200).text()).expect("JSON")
-    };
+    let json = |path: &str| lab.page_json(&format!("{url}{path}"));
     let node_of = |state: &Value, number: usize| -> Value {
         let (nodes, wanted) = (state["nodes"].as_array().expect("nodes"), &cluster.nodes[number]);
         let found = nodes.iter().find(|node| node["name"] == *wanted.url(""));

@@ -46,8 +46,7 @@ impl PagedSite {
 
     /// The page at a path as JSON.
     fn get(&self, path: &str) -> Value {
-        let arguments = ["-H", "Accept: application/json", &format!("{}{path}", self.url)];
-        serde_json::from_str(&self.site.lab.curl(&arguments).expect(200).text()).expect("JSON")
+        self.site.lab.page_json(&format!("{}{path}", self.url))
     }
 
     /// The page at a path as browsers get it.

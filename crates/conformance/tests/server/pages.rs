@@ -11,7 +11,6 @@ use std::time::Duration;
 use conformance::{
     JsonLines, Lab, Look, assert_pages_are_good, background, json_lines, last_json, look_at, run, until,
 };
-use serde_json::Value;
 use testkit::{Crossload, available, require_queue_python};
 
 /// Limit for what must happen.
@@ -68,12 +67,7 @@ fn the_endpoint_is_shown_without_secrets() {
         .expect(200);
     let promised = encrypted.header("strict-transport-security").expect("over TLS");
     assert!(promised.starts_with("max-age="), "{promised}");
-    let json = [
-        "-H",
-        "Accept: application/json",
-        &format!("{}/endpoint", server.log().pages_url("http")),
-    ];
-    let document: Value = serde_json::from_str(&lab.curl(&json).expect(200).text()).expect("JSON");
+    let document = lab.page_json(&format!("{}/endpoint", server.log().pages_url("http")));
     assert_eq!(document["exports"][0]["path"], "/data", "{document}");
     assert!(
         document["checks"]
@@ -162,10 +156,7 @@ fn kept_runs_are_shown_and_lead_to_their_pages() {
         return;
     };
     let url = server.log().pages_url("http");
-    let json = |path: &str| -> Value {
-        let asked = ["-H", "Accept: application/json", &format!("{url}{path}")];
-        serde_json::from_str(&lab.curl(&asked).expect(200).text()).expect("JSON")
-    };
+    let json = |path: &str| lab.page_json(&format!("{url}{path}"));
     let overview = json("/mesh");
     assert_eq!(overview["runs"].as_array().map(Vec::len), Some(1), "{overview}");
     assert_eq!(overview["run"]["id"], 1, "{overview}");
@@ -256,11 +247,7 @@ fn a_copy_does_not_move_before_its_first_byte() {
     };
     let source = SlowSource::start();
     let url = server.log().pages_url("http");
-    let stage = || -> Value {
-        let now = ["-H", "Accept: application/json", &format!("{url}/now")];
-        let now: Value = serde_json::from_str(&lab.curl(&now).expect(200).text()).expect("JSON");
-        now["copies"][0]["stage"].clone()
-    };
+    let stage = || lab.page_json(&format!("{url}/now"))["copies"][0]["stage"].clone();
     let from = format!("Source: http://127.0.0.1:{}/patient", source.port);
     let arguments = [
         "-X",
@@ -296,12 +283,7 @@ fn a_running_copy_is_shown_until_it_ends() {
     };
     let source = SlowSource::start();
     let url = server.log().pages_url("http");
-    let running = || -> Value {
-        let answer = lab
-            .curl(&["-H", "Accept: application/json", &format!("{url}/now")])
-            .expect(200);
-        serde_json::from_str(&answer.text()).expect("JSON")
-    };
+    let running = || lab.page_json(&format!("{url}/now"));
     assert_eq!(running()["totals"]["running"], 0);
     let from = format!("Source: http://127.0.0.1:{}/f", source.port);
     let to = server.url("/data/%3Cb%3Ebold%E2%80%AEx");
