@@ -9,6 +9,9 @@ use crate::client::session::ClientContext;
 use crate::failure::Failure;
 use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 
+/// The pages with something to look at.
+const PAGES: [&str; 3] = ["/now", "/queue", "/cluster"];
+
 /// What can be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -98,9 +101,11 @@ impl<'a> Looks<'a> {
             server: url,
             kinds: Vec::new(),
         };
-        for kind in Kind::ALL {
-            match looks.ask(kind.path()).await {
-                Ok(_) => looks.kinds.push(kind),
+        for page in PAGES {
+            match looks.ask(page).await {
+                Ok(_) => looks
+                    .kinds
+                    .extend(Kind::ALL.into_iter().filter(|kind| kind.path() == page)),
                 Err(error) if error.code() == ErrorCode::PeerNotFound => {}
                 Err(error) => return Err(error.into()),
             }

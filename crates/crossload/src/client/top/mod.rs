@@ -24,7 +24,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(200);
 /// # Errors
 /// The server has no pages, or does not answer at the first look.
 pub(super) async fn run(session: &ClientContext, options: &TopOptions) -> Result<u8, Failure> {
-    let mut looks = Looks::open(session, &options.url).await?;
+    let looks = Looks::open(session, &options.url).await?;
     let mut view = View::new(looks.kinds(), &options.filter);
     if options.common.json {
         let mut all = Map::new();
@@ -48,12 +48,12 @@ pub(super) async fn run(session: &ClientContext, options: &TopOptions) -> Result
         }
         return Ok(0);
     };
-    follow(&mut looks, &mut view, &mut screen, options).await;
+    follow(&looks, &mut view, &mut screen, options).await;
     Ok(0)
 }
 
 /// Polls the server and draws, until a key ends it. A failed poll is shown above the last answer.
-async fn follow(looks: &mut Looks<'_>, view: &mut View, screen: &mut Screen, options: &TopOptions) {
+async fn follow(looks: &Looks<'_>, view: &mut View, screen: &mut Screen, options: &TopOptions) {
     let interval = options.interval.max(INTERVAL_MIN);
     let mut seen = Seen::Fresh(json!({}));
     loop {
