@@ -8,10 +8,10 @@ use serde_json::Value;
 use types::{LogicalPath, Result, binary_size};
 use url::form_urlencoded;
 
-use crate::cluster_facts::{ClusterNode, WhyAnswer, WhyPurpose, WhyQuestion};
+use crate::cluster_facts::{ClusterNode, NodeLoad, WhyAnswer, WhyPurpose, WhyQuestion};
 use crate::figures::{passed, rate};
 use crate::limits::{NODES_SHOWN_MAX, PATH_CHARACTERS_MAX};
-use crate::queue_words::Shown;
+use crate::queue_words::{Shown, shown};
 use crate::shell::Shell;
 use crate::words::Words;
 
@@ -119,7 +119,7 @@ impl<'a> ClusterPage<'a> {
     ) -> Self {
         let mut sorted: Vec<&ClusterNode> = nodes.iter().collect();
         sorted.sort_by_key(|node| (node.is_well, node.drain == "active", node.name.clone()));
-        let shown: Vec<_> = sorted
+        let rows: Vec<_> = sorted
             .iter()
             .take(NODES_SHOWN_MAX)
             .map(|node| NodeRow::new(node, now_ms))
@@ -133,8 +133,8 @@ impl<'a> ClusterPage<'a> {
                 drained: nodes.iter().filter(|node| node.drain != "active").count(),
                 free: binary_size(free.fold(0, u64::saturating_add)),
             },
-            more_nodes: sorted.len() - shown.len(),
-            nodes: shown,
+            more_nodes: sorted.len() - rows.len(),
+            nodes: rows,
             form,
             answer: answer.as_ref().ok().and_then(Option::as_ref),
             fault: answer.as_ref().err().map(|error| error.public().into()),
@@ -154,7 +154,7 @@ impl<'a> NodeRow<'a> {
             "no_reads" => shown("soon", "no clients"),
             _ => shown("", "everything"),
         };
-        let of_load = |words: fn(&crate::cluster_facts::NodeLoad) -> String| node.load.as_ref().map(words);
+        let of_load = |words: fn(&NodeLoad) -> String| node.load.as_ref().map(words);
         Self {
             node,
             state,
@@ -168,8 +168,4 @@ impl<'a> NodeRow<'a> {
                 .unwrap_or_default(),
         }
     }
-}
-
-const fn shown(class: &'static str, words: &'static str) -> Shown {
-    Shown { class, words }
 }

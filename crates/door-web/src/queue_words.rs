@@ -12,7 +12,7 @@ pub(crate) struct Shown {
     pub(crate) words: &'static str,
 }
 
-const fn shown(class: &'static str, words: &'static str) -> Shown {
+pub(crate) const fn shown(class: &'static str, words: &'static str) -> Shown {
     Shown { class, words }
 }
 
