@@ -45,10 +45,7 @@ pub(crate) fn run(options: &SmokeOptions) -> Result<u8, Failure> {
 
 async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     let reports = reports(options)?;
-    let used: Vec<&Path> = [options.list.as_deref(), options.common.log_file.as_deref()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let used = [options.list.as_deref(), options.common.log_file.as_deref()];
     reporting::try_outputs(&reports, options.results.save.as_deref(), &used)?;
     let session = ClientContext::open(&options.common)?;
     let (title, targets) = match &options.list {

@@ -52,7 +52,7 @@ const BEGINNING_BYTES: usize = 4096;
 pub(super) fn refuse_overwriting(
     options: &ReportOptions,
     save: Option<&Path>,
-    inputs: &[&Path],
+    inputs: &[Option<&Path>],
 ) -> Result<(), Failure> {
     let outputs = [
         ("--save", save),
@@ -62,7 +62,7 @@ pub(super) fn refuse_overwriting(
         ("--history", options.history.as_deref()),
     ];
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
-    let inputs = inputs.iter().copied().chain(options.earlier.as_deref());
+    let inputs = inputs.iter().copied().flatten().chain(options.earlier.as_deref());
     let read: Vec<PathBuf> = inputs.filter_map(whole).collect();
     for (option, file) in outputs {
         let Some(place) = file.and_then(whole) else { continue };

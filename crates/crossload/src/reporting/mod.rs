@@ -38,7 +38,7 @@ pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
     let runtime = execution::worker_runtime().map_err(|cause| Failure::system("cannot start threads", &cause))?;
     runtime.block_on(async {
         webhook::place(&options.reports)?;
-        files::refuse_overwriting(&options.reports, None, &[&options.run])?;
+        files::refuse_overwriting(&options.reports, None, &[Some(&options.run)])?;
         let run = files::read_run(&options.run)?;
         let page = Page::open(&options.reports, Some(options.run.clone())).await?;
         let told = tell(&run, &options.reports, options.json).await;
@@ -123,11 +123,15 @@ pub(crate) async fn deliver(
 }
 
 /// Tries everything to which a report will go, before an instrument spends its time. `inputs` are
-/// files that it reads.
+/// files that it uses, where an option names them.
 ///
 /// # Errors
 /// The first of what cannot be used; the others are printed.
-pub(crate) fn try_outputs(options: &ReportOptions, save: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
+pub(crate) fn try_outputs(
+    options: &ReportOptions,
+    save: Option<&Path>,
+    inputs: &[Option<&Path>],
+) -> Result<(), Failure> {
     files::refuse_overwriting(options, save, inputs)?;
     let mut failures = files::try_all(options, save);
     failures.extend(mail::try_out(options).err());

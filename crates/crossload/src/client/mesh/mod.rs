@@ -48,10 +48,7 @@ pub(crate) fn run(options: &MeshOptions) -> Result<u8, Failure> {
             return Ok(0);
         }
         let results = &options.results;
-        let used: Vec<&Path> = [Some(file), options.common.log_file.as_deref()]
-            .into_iter()
-            .flatten()
-            .collect();
+        let used = [Some(file), options.common.log_file.as_deref()];
         reporting::try_outputs(&results.reports, results.save.as_deref(), &used)?;
         let own = OwnMesh::take(file)?;
         let page = Page::open(&options.results.reports, None).await?;

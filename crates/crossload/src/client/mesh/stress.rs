@@ -1,7 +1,5 @@
 //! `crossload stress`: many copies over each link of a mesh.
 
-use std::path::Path;
-
 use history::{Cell, Outcome, Run};
 use probe::mesh::{Load, Mesh, News, Settings, StopAt, Stress};
 use reports::words::rate_with_unit;
@@ -35,8 +33,7 @@ pub(crate) fn run(options: &StressOptions) -> Result<u8, Failure> {
             return Ok(0);
         }
         let results = &options.results;
-        let log_file = options.common.log_file.as_deref();
-        let used: Vec<&Path> = [Some(&*options.file), log_file].into_iter().flatten().collect();
+        let used = [Some(&*options.file), options.common.log_file.as_deref()];
         reporting::try_outputs(&results.reports, results.save.as_deref(), &used)?;
         let own = OwnMesh::take(&options.file)?;
         let page = Page::open(&options.results.reports, None).await?;
