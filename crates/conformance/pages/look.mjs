@@ -1,6 +1,6 @@
 // Opens pages in Chromium and tells what a person would meet: violations of accessibility and of the content policy,
 // errors, a page wider than its window, what the keyboard reaches. Arguments: a directory for screenshots, then JSON:
-// {url, paths: [...], headers?, javaScript?}. Prints one JSON object.
+// {url, paths: [...], headers?, javaScript?, token?}. Prints one JSON object.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 const require = createRequire(process.env.CROSSLOAD_NPM + "/");
@@ -23,6 +23,13 @@ for (const width of order.widths ?? [390, 1440]) {
       ignoreHTTPSErrors: true,
       javaScriptEnabled: order.javaScript ?? true,
     });
+    if (order.token) {
+      const page = await context.newPage();
+      await page.goto(`${order.url}/sign-in`);
+      await page.fill("input[name=token]", order.token);
+      await Promise.all([page.waitForNavigation(), page.click("main button")]);
+      await page.close();
+    }
     for (const path of order.paths) {
       const page = await context.newPage();
       const errors = [];

@@ -71,7 +71,10 @@
   const begin = () => {
     source = new EventSource(table.dataset.events);
     source.addEventListener("table", take);
-    source.addEventListener("error", () => say("Connection lost; trying again"));
+    source.addEventListener("error", () => {
+      const isRefused = source?.readyState === EventSource.CLOSED;
+      say(isRefused ? "Not followed any more; load the page again" : "Connection lost; trying again");
+    });
   };
 
   const end = (text) => {

@@ -8,18 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use endpoint::Gate;
 use http_server::Server;
 use http_server::control::{Client, ControlDoor, Refusal, demand_local};
-use policy::Rule;
 use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
 use url::form_urlencoded;
 
-use crate::admission::{Viewer, admit};
+use crate::admission::{Access, Viewer};
 use crate::cluster_door;
 use crate::cluster_facts::Cluster;
 use crate::copies::RunningCopies;
@@ -36,6 +35,7 @@ use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::protect;
 use crate::shell::{CLUSTER_PLACE, ENDPOINT_PLACES, MESH_PLACE, Place, QUEUE_PLACES, Shell};
+use crate::sign_in::{self, SIGN_IN, SignInForm};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
@@ -54,10 +54,8 @@ pub struct Pages {
     pub server: String,
     /// Product and version.
     pub program: String,
-    /// Whether the door listens on a loopback address.
-    pub is_local: bool,
     /// Who may look.
-    pub viewers: Box<dyn Fn() -> Vec<Rule> + Send + Sync>,
+    pub access: Access,
     /// The endpoint, if the server is one.
     pub endpoint: Option<EndpointPages>,
     /// The queue, if the server is one.
@@ -98,6 +96,7 @@ impl Pages {
             server: Words::from(self.server.as_str()),
             program: Words::from(self.program.as_str()),
             viewer: viewer.name.clone(),
+            sign_out: viewer.session.as_ref().and_then(|_| self.access.form_token(viewer)),
             places: self.places(),
         }
     }
@@ -156,9 +155,16 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
         .merge(queue_door::routes())
         .merge(mesh_door::routes())
         .merge(cluster_door::routes())
+        .merge(sign_in::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
-        .route("/now/events", get(move |uri: Uri| follow(now.clone(), uri)))
+        .route(
+            "/now/events",
+            get(follow).with_state(Following {
+                now,
+                pages: pages.clone(),
+            }),
+        )
         .fallback(|| async { refused(ErrorCode::NotFound) })
         .method_not_allowed_fallback(|| async { refused(ErrorCode::MethodNotAllowed) })
         .with_state(pages.clone());
@@ -202,7 +208,9 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
     let request_id = client.request_id.clone();
     // The captures of the outer routes would count as those of the inner ones.
     request.extensions_mut().clear();
-    let mut viewer = Viewer { name: None };
+    let mut viewer = Viewer::default();
+    let back = back_to(&request);
+    let asking = client.clone();
     let answered = match admitted(&doors.pages, &client, &request) {
         Err(refusal) => Err(refusal),
         Ok(Entry::Elsewhere(answer)) => Ok(answer),
@@ -217,7 +225,10 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
     let mut answer = answered.unwrap_or_else(Refusal::into_response);
     let refusal = answer.extensions().get::<Refusal>().filter(|_| !is_machine).cloned();
     if let Some(refusal) = refusal {
-        answer = error_page(refusal, doors.pages.shell("Refused", "", &viewer), &request_id);
+        let shell = doors.pages.shell("Refused", "", &viewer);
+        let may_help = matches!(refusal.error().code().http_status(), 401 | 403) && viewer.name.is_none();
+        let form = SignInForm::new(&doors.pages.access, &asking, &back).filter(|_| may_help);
+        answer = error_page(refusal, shell, &request_id, form);
     }
     protect(answer.headers_mut(), is_encrypted);
     answer
@@ -226,6 +237,15 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
 async fn call(mut router: Router, request: Request) -> Response {
     let answered: Result<Response, Infallible> = router.call(request).await;
     answered.unwrap_or_else(|never| match never {})
+}
+
+/// Where a browser goes when it has signed in.
+fn back_to(request: &Request) -> String {
+    let place = request
+        .uri()
+        .path_and_query()
+        .filter(|_| request.method() == Method::GET);
+    place.map(ToString::to_string).unwrap_or_default()
 }
 
 /// How a request goes on.
@@ -241,10 +261,11 @@ enum Entry {
 fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, Refusal> {
     let host = request.headers().get(header::HOST);
     let host = host.map(|host| host.to_str().unwrap_or_default());
-    if pages.is_local {
+    let access = &pages.access;
+    if access.is_local() {
         demand_local(host)?;
     }
-    if !pages.is_local && !client.is_encrypted {
+    if !access.is_local() && !client.is_encrypted {
         return Ok(Entry::Elsewhere(by_tls(host.unwrap_or_default(), request)));
     }
     if matches!(
@@ -253,7 +274,12 @@ fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, 
     ) {
         return Ok(Entry::Open);
     }
-    admit(client, &(pages.viewers)(), pages.is_local, now_s()).map(Entry::Viewer)
+    let viewer = access.admit(client, request.headers(), now_s());
+    match request.uri().path() {
+        // Everyone may try to sign in.
+        SIGN_IN => Ok(Entry::Viewer(viewer.unwrap_or_default())),
+        _ => viewer.map(Entry::Viewer),
+    }
 }
 
 /// Sends a browser to the same page by TLS.
@@ -324,8 +350,21 @@ async fn running(
     page(&NowPage::new(shell, view, &selection, shares).map_err(internal)?)
 }
 
-async fn follow(now: Option<Now>, uri: Uri) -> Result<Response, Refusal> {
+/// What the events of pages are made of.
+#[derive(Clone)]
+struct Following {
+    now: Option<Now>,
+    pages: Arc<Pages>,
+}
+
+async fn follow(
+    State(Following { now, pages }): State<Following>,
+    Extension(client): Extension<Client>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     let now = now.ok_or_else(|| refused(ErrorCode::NotFound))?;
     let frames = now.live.follow(View::read(uri.query()))?;
-    Ok(events(frames, now.gate).into_response())
+    let may_look = move || pages.access.admit(&client, &headers, now_s()).is_ok();
+    Ok(events(frames, now.gate, Box::new(may_look)).into_response())
 }

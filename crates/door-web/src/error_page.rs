@@ -7,6 +7,7 @@ use http_server::control::Refusal;
 
 use crate::respond::page_with;
 use crate::shell::Shell;
+use crate::sign_in::SignInForm;
 use crate::words::Words;
 
 #[derive(Template)]
@@ -21,10 +22,12 @@ struct ErrorPage {
     advice: &'static str,
     /// Under this name the log has it.
     request_id: Words,
+    /// For clients that may look once they have signed in.
+    form: Option<SignInForm>,
 }
 
-/// The refusal as a page.
-pub(crate) fn error_page(refusal: Refusal, shell: Shell, request_id: &str) -> Response {
+/// The refusal as a page, with a form for signing in where that may help.
+pub(crate) fn error_page(refusal: Refusal, shell: Shell, request_id: &str, form: Option<SignInForm>) -> Response {
     let error = refusal.error();
     let code = error.code();
     let page = ErrorPage {
@@ -34,6 +37,7 @@ pub(crate) fn error_page(refusal: Refusal, shell: Shell, request_id: &str) -> Re
         detail: error.detail().map(Words::from),
         advice: code.for_client(),
         request_id: Words::from(request_id),
+        form,
     };
     let status = StatusCode::from_u16(page.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match page_with(status, &page) {

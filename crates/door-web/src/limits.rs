@@ -6,6 +6,19 @@ use std::time::Duration;
 pub const WEB_CONNECTIONS_MAX: usize = 256;
 /// Body of a request, in bytes: a form with a token.
 pub const WEB_BODY_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the identifier of a session: it cannot be guessed.
+pub const SESSION_IDENTIFIER_BYTES: usize = 32;
+/// A session ends after this time, if its token does not end before.
+pub const SESSION_TIME_MAX: Duration = Duration::from_secs(12 * 3600);
+/// Sessions of a door.
+pub const SESSIONS_MAX: usize = 1024;
+/// Sessions of one client.
+pub const SESSIONS_OF_CLIENT_MAX: usize = 16;
+/// The place to which a browser goes after signing in, in bytes.
+pub const BACK_BYTES_MAX: usize = 2048;
+/// A page that follows copies is admitted anew after this time: one whose session has ended sees
+/// nothing more.
+pub const ADMISSION_INTERVAL: Duration = Duration::from_secs(5);
 /// What a browser may keep of style sheet and script. A new version shows itself after this time.
 pub const ASSET_AGE_MAX: Duration = Duration::from_secs(60);
 /// For how long a browser comes back by TLS only (RFC 6797).
@@ -52,5 +65,5 @@ pub const TICK_INTERVAL: Duration = Duration::from_millis(500);
 pub const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// Without news, a page gets a comment after this time, so that no proxy cuts it off.
 pub const EVENTS_HEARTBEAT: Duration = Duration::from_secs(15);
-/// After this time a page comes back for events, and is admitted anew.
+/// After this time a page comes back for events.
 pub const EVENTS_TIME_MAX: Duration = Duration::from_secs(600);

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::facts::Share;
-use crate::limits::{EVENTS_HEARTBEAT, EVENTS_TIME_MAX};
+use crate::limits::{ADMISSION_INTERVAL, EVENTS_HEARTBEAT, EVENTS_TIME_MAX};
 use crate::live::Frame;
 use crate::rows::{Counts, Table};
 use crate::shell::Shell;
@@ -117,26 +117,36 @@ impl<'a> NowDocument<'a> {
     }
 }
 
+/// Whether a client may still look.
+pub(crate) type MayLook = Box<dyn Fn() -> bool + Send>;
+
 /// A page that follows its view.
 struct Follower {
     frames: watch::Receiver<Arc<Frame>>,
     /// The frame that was sent last.
     seen: Option<u64>,
     gate: Gate,
-    /// Until then it may follow; then it comes back, and is admitted anew.
+    /// Until then it may follow; then it comes back.
     end: Instant,
+    /// Whether its client may still look.
+    may_look: MayLook,
+    /// When that is asked again.
+    admission: Instant,
 }
 
-/// The events of a page: the whole table, then changes.
+/// The events of a page: the whole table, then changes, as long as its client may look.
 pub(crate) fn events(
     frames: watch::Receiver<Arc<Frame>>,
     gate: Gate,
+    may_look: MayLook,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
     let follower = Follower {
         frames,
         seen: None,
         gate,
         end: Instant::now() + EVENTS_TIME_MAX,
+        may_look,
+        admission: Instant::now() + ADMISSION_INTERVAL,
     };
     Sse::new(stream::unfold(follower, |mut follower| async move {
         let event = follower.next().await?;
@@ -147,10 +157,21 @@ pub(crate) fn events(
 impl Follower {
     /// The next event; `None` ends the stream, and the page comes back.
     async fn next(&mut self) -> Option<Event> {
-        if self.seen.is_some() {
+        let heartbeat = Instant::now() + EVENTS_HEARTBEAT;
+        while self.seen.is_some() {
             tokio::select! {
-                changed = self.frames.changed() => changed.ok()?,
-                () = tokio::time::sleep(EVENTS_HEARTBEAT) => return Some(Event::default().comment("")),
+                biased;
+                () = tokio::time::sleep_until(self.admission) => {
+                    self.admission = Instant::now() + ADMISSION_INTERVAL;
+                    if !(self.may_look)() {
+                        return None;
+                    }
+                }
+                changed = self.frames.changed() => {
+                    changed.ok()?;
+                    break;
+                }
+                () = tokio::time::sleep_until(heartbeat) => return Some(Event::default().comment("")),
                 () = tokio::time::sleep_until(self.end) => return None,
                 () = self.gate.draining() => return None,
             }

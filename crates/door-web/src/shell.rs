@@ -57,5 +57,7 @@ pub(crate) struct Shell {
     pub(crate) program: Words,
     /// Who looks, if signed in.
     pub(crate) viewer: Option<Words>,
+    /// The token of the form that ends its session, if it has one.
+    pub(crate) sign_out: Option<String>,
     pub(crate) places: Vec<Place>,
 }

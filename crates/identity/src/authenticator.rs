@@ -191,6 +191,12 @@ impl Authenticator {
         self.state().sources.issuers.clone()
     }
 
+    /// Whether tokens of this issuer are accepted now. Names are compared byte by byte.
+    #[must_use]
+    pub fn accepts_issuer(&self, issuer: &str) -> bool {
+        self.state().sources.token_rules.issuer(issuer).is_ok()
+    }
+
     /// Whether a token, or what else must stay between client and server, counts when it came in
     /// clear text from `peer`.
     ///

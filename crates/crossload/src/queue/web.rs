@@ -11,7 +11,7 @@ use door_web::queue_facts::{
     Attempt, Contender, FailureCount, File, FileCounts, FileStory, Held, Job, JobFilter, LastHour, Link, LinkHour,
     Listed, Queue, QueueFuture, QueueNow, Why, Worker,
 };
-use door_web::{KeptRuns, Words};
+use door_web::{Access, KeptRuns, Words};
 use http_server::Server;
 use queue::{LinkKey, LinkView, Service};
 use schedule::{FileId, FileState, JobId, JobKind, Reason};
@@ -78,8 +78,12 @@ pub(super) fn open(
     let pages = door_web::Pages {
         server: configuration.server.name.clone().unwrap_or_else(host_name),
         program: PRODUCT.to_owned(),
-        is_local: config::Web::is_loopback(address),
-        viewers: Box::new(move || viewers.get()),
+        access: Access::new(
+            address,
+            parts.ground.authenticator.clone(),
+            Box::new(move || viewers.get()),
+            observer.clone(),
+        ),
         cluster: None,
         runs: Some(KeptRuns::new(move || history.clone())),
         endpoint: None,

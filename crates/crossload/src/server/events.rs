@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
-use door_web::RunningCopies;
+use door_web::{PageEvents, RunningCopies};
 use endpoint::{
     Ending, ErrorFacts, FairShare, Moved, Protocol, Refusals, RequestLog, RequestRecord, ShareEvents, ShareKind,
     ShareUsedUp, TransferRecord, TransferStart,
@@ -273,6 +273,33 @@ impl RequestLog for AdminLog {
 
     fn connection_refused(&self, peer: SocketAddr, _error: &Error) {
         self.0.log.write("admin_connection_refused", &json!({"peer": peer}));
+    }
+}
+
+impl Observer {
+    /// Writes what a client did on the pages.
+    fn log_on_pages(&self, event: &str, who: &str, client: SocketAddr) {
+        self.log
+            .write(event, &json!({"who": self.shown(who), "client": client}));
+    }
+
+    /// The name of a client as the log has it.
+    fn shown(&self, who: &str) -> Option<String> {
+        let mut who = Some(who.to_owned());
+        if !self.names.are_shown() {
+            self.names.hide(&mut who);
+        }
+        who
+    }
+}
+
+impl PageEvents for Observer {
+    fn signed_in(&self, who: &str, client: SocketAddr) {
+        self.log_on_pages("signed_in", who, client);
+    }
+
+    fn signed_out(&self, who: &str, client: SocketAddr) {
+        self.log_on_pages("signed_out", who, client);
     }
 }
 

@@ -9,7 +9,7 @@ use config::shown::{ShownValue, shown, without_passwords};
 use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
-use door_web::{Check, EndpointFacts, EndpointPages, KeptRuns, Key, Section, Setting, Share, Words};
+use door_web::{Access, Check, EndpointFacts, EndpointPages, KeptRuns, Key, Section, Setting, Share, Words};
 use endpoint::{FairShare, ShareKind, clock};
 use http_server::Server;
 use http_server::control::shares;
@@ -100,8 +100,12 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
     let pages = door_web::Pages {
         server: name(&configuration.get()),
         program: PRODUCT.to_owned(),
-        is_local: config::Web::is_loopback(address),
-        viewers: Box::new(move || viewers(&configuration.get())),
+        access: Access::new(
+            address,
+            ground.authenticator.clone(),
+            Box::new(move || viewers(&configuration.get())),
+            ground.observer.clone(),
+        ),
         cluster: Some(assembly.exported.cluster()),
         runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
         endpoint: Some(EndpointPages {

@@ -5,9 +5,10 @@ mod queue;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door_web::{Check, EndpointFacts, EndpointPages, Pages, RunningCopies, Share, door};
+use door_web::{Access, Check, EndpointFacts, EndpointPages, PageEvents, Pages, RunningCopies, Share, door};
 use endpoint::{RequestLog, RequestRecord, TransferStart};
 use http_server::Server;
+use identity::Authenticator;
 use net::listen::Acceptor;
 use policy::{Rule, Who};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,6 +24,12 @@ impl RequestLog for NoLog {
     fn request(&self, _: &RequestRecord) {}
 }
 
+impl PageEvents for NoLog {
+    fn signed_in(&self, _: &str, _: SocketAddr) {}
+
+    fn signed_out(&self, _: &str, _: SocketAddr) {}
+}
+
 fn facts() -> EndpointFacts {
     EndpointFacts {
         checks: vec![Check {
@@ -35,11 +42,17 @@ fn facts() -> EndpointFacts {
 }
 
 fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
+    let address = if is_local { "127.0.0.1:8450" } else { "192.0.2.1:8450" };
+    let viewers = Box::new(move || viewers.clone());
     Pages {
         server: "se.example".to_owned(),
         program: "crossload/test".to_owned(),
-        is_local,
-        viewers: Box::new(move || viewers.clone()),
+        access: Access::new(
+            address.parse().unwrap(),
+            Authenticator::default(),
+            viewers,
+            Arc::new(NoLog),
+        ),
         endpoint: Some(EndpointPages {
             facts: Box::new(|| Box::pin(std::future::ready(facts()))),
             copies: RunningCopies::default(),
@@ -153,6 +166,10 @@ async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
     let (head, body) = ask(address, "GET /endpoint", "localhost", "").await;
     assert!(head.starts_with("http/1.1 401"), "{head}");
     assert!(!body.contains("cannot be read"), "{body}");
+    assert!(
+        body.contains("action=\"/sign-in\"") && body.contains("value=\"/endpoint\""),
+        "{body}"
+    );
     let (head, _) = ask(address, "GET /style.css", "localhost", "").await;
     assert!(head.starts_with("http/1.1 200") && head.contains("text/css"), "{head}");
     let address = open(pages(false, vec![rule("authenticated")]));
