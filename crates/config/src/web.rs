@@ -14,7 +14,8 @@ section! {
     /// ([pages.md](pages.md)). Off without `listen` or `queue_listen`.
     "web" false Web {
         /// Address of the pages of `crossload serve`. On a loopback address, everyone on this
-        /// machine may look at them. Any other address needs `[server] certificate` and `viewers`.
+        /// machine may look at them. Any other address needs `[server] certificate`, and `viewers` or
+        /// `operators`.
         listen: Option<SocketAddr> = Some(None) => RESTART;
         /// Address of the pages of `crossload queue serve`, likewise. They show the jobs of all
         /// users.
@@ -26,6 +27,9 @@ section! {
         /// `"dn:/CN=Jane Doe"`; a list in the list means that all its words must hold. When not
         /// empty, loopback clients must sign in, too.
         viewers: Vec<RuleSubjects> = Some(Vec::new()) => LIVE;
+        /// Who may also end running copies, cancel jobs and drain workers, by the same words. They
+        /// sign in on every address.
+        operators: Vec<RuleSubjects> = Some(Vec::new()) => LIVE;
     }
 }
 
@@ -49,7 +53,7 @@ impl Web {
     /// tokens of issuers or clients' certificates.
     pub(crate) fn faults(&self, has_tls: bool, has_sign_in: bool) -> Vec<String> {
         let mut faults = Vec::new();
-        let lists = [("viewers", &self.viewers)];
+        let lists = [("viewers", &self.viewers), ("operators", &self.operators)];
         for (key, list) in lists {
             for subjects in list {
                 if let Some(words) = subjects.rule().fault() {
@@ -61,12 +65,12 @@ impl Web {
                 }
             }
         }
-        if !self.viewers.is_empty() && !has_sign_in {
-            faults.push(
-                "viewers: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates, \
+        let named = lists.iter().find(|(_, list)| !list.is_empty());
+        if let Some((key, _)) = named.filter(|_| !has_sign_in) {
+            faults.push(format!(
+                "{key}: no client can sign in; add an [[issuer]], or set [x509] trust_directory for certificates, \
                  which need [server] certificate"
-                    .to_owned(),
-            );
+            ));
         }
         let Some(key) = self.public() else {
             return faults;
@@ -77,9 +81,9 @@ impl Web {
                  127.0.0.1"
             ));
         }
-        if self.viewers.is_empty() {
+        if named.is_none() {
             faults.push(format!(
-                "{key}: an address that others reach needs viewers; name them, or listen on 127.0.0.1"
+                "{key}: an address that others reach needs viewers or operators; name them, or listen on 127.0.0.1"
             ));
         }
         faults
@@ -113,7 +117,7 @@ mod tests {
             told.contains(":2: listen: an address that others reach needs TLS"),
             "{told}"
         );
-        assert!(told.contains("needs viewers"), "{told}");
+        assert!(told.contains("needs viewers or operators"), "{told}");
         let told = faults("[web]\nlisten = \"127.0.0.1:1\"\nqueue_listen = \"0.0.0.0:8449\"\n");
         assert!(
             told.contains(":3: queue_listen: an address that others reach needs TLS"),
@@ -136,19 +140,30 @@ mod tests {
             faults(&in_clear_text).contains("no client can sign in"),
             "certificates need TLS"
         );
+        let operated = local.replace("viewers", "operators");
+        assert!(
+            faults(&operated).contains("operators: no client can sign in"),
+            "{}",
+            faults(&operated)
+        );
         assert_eq!(faults(&format!("{local}[[issuer]]\nurl = \"https://iam\"\n")), "");
     }
 
     #[test]
-    fn viewers_show_credentials() {
+    fn viewers_and_operators_show_credentials() {
+        demand_credentials("viewers");
+        demand_credentials("operators");
+    }
+
+    fn demand_credentials(key: &str) {
         let issuer = "[[issuer]]\nurl = \"https://iam\"\n";
-        let with = |viewers: &str| faults(&format!("[web]\nviewers = [{viewers}]\n{issuer}"));
+        let with = |clients: &str| faults(&format!("[web]\n{key} = [{clients}]\n{issuer}"));
         for anonymous in ["\"anyone\"", "\"address:192.0.2.0/24\"", "\"vo:a\", \"anyone\""] {
             assert!(with(anonymous).contains("must name a credential"), "{anonymous}");
         }
         assert_eq!(with("[\"address:192.0.2.0/24\", \"authenticated\"]"), "");
         assert!(
-            with("\"subject:jane\"").contains("viewers: "),
+            with("\"subject:jane\"").contains(&format!("{key}: ")),
             "a subject needs its issuer"
         );
     }

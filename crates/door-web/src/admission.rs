@@ -12,7 +12,7 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::cookies;
 use crate::forms::{FormKey, demand_own_page, forbidden};
-use crate::sessions::{SessionKey, Sessions};
+use crate::sessions::{SessionKey, Sessions, holder_of};
 use crate::words::Words;
 
 /// Rules that a reload can change.
@@ -24,12 +24,30 @@ pub trait PageEvents: Send + Sync {
     fn signed_in(&self, who: &str, client: SocketAddr);
     /// It has ended its session.
     fn signed_out(&self, who: &str, client: SocketAddr);
+    /// An operator has done something, or tried to.
+    fn acted(&self, acted: &Acted<'_>);
+}
+
+/// What an operator has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Acted<'a> {
+    /// The action: `cancel_copy`, `cancel_job`, `drain_worker`, `undrain_worker`.
+    pub action: &'static str,
+    /// The transfer, job or worker.
+    pub subject: &'a str,
+    /// The operator's name.
+    pub who: &'a str,
+    /// Where the operator's request came from.
+    pub client: SocketAddr,
+    /// Why it failed.
+    pub error: Option<&'a Error>,
 }
 
 /// Who may use the pages, and the sessions of those who have signed in.
 pub struct Access {
     address: SocketAddr,
     viewers: RulesNow,
+    operators: RulesNow,
     pub(crate) authenticator: Authenticator,
     pub(crate) events: Arc<dyn PageEvents>,
     pub(crate) sessions: Sessions,
@@ -41,23 +59,110 @@ pub struct Access {
 pub(crate) struct Viewer {
     /// Its name; `None`: it did not sign in, and did not have to.
     pub(crate) name: Option<Words>,
-    /// Its session, if it has one.
-    pub(crate) session: Option<SessionKey>,
+    /// Whether it may change what runs.
+    pub(crate) is_operator: bool,
+    /// By what it is known.
+    pub(crate) proof: Proof,
+}
+
+/// By what a viewer is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// By nothing.
+    #[default]
+    Nothing,
+    /// By the session of its browser.
+    Session(SessionKey),
+    /// By the certificate of its connection: the name of its holder, which no other has. A browser
+    /// shows it with each request, those that pages of other sites make included.
+    Certificate(String),
+    /// By the token of the request, which no browser adds by itself.
+    Token,
+}
+
+impl Proof {
+    /// The session of the browser.
+    pub(crate) fn session(&self) -> Option<&SessionKey> {
+        match self {
+            Self::Session(key) => Some(key),
+            Self::Nothing | Self::Certificate(_) | Self::Token => None,
+        }
+    }
+
+    /// Whom the token of a form is for; `None`: no form counts.
+    fn form_holder(&self) -> Option<String> {
+        match self {
+            Self::Session(key) => Some(format!("session\n{}", key.as_str())),
+            Self::Certificate(holder) => Some(format!("holder\n{holder}")),
+            Self::Nothing | Self::Token => None,
+        }
+    }
+}
+
+impl Viewer {
+    fn new(credential: &Credential, proof: Proof, is_operator: bool) -> Self {
+        Self {
+            name: Some(name_of(credential)),
+            is_operator,
+            proof,
+        }
+    }
+}
+
+/// The rules of one moment.
+pub(crate) struct Rights {
+    viewers: Vec<Rule>,
+    operators: Vec<Rule>,
+    /// Whether everyone who reaches the door may look.
+    is_open: bool,
+}
+
+impl Rights {
+    /// Whether the holder of a credential is one of the operators, or else one of the viewers.
+    ///
+    /// # Errors
+    /// The credential does not count now, or `forbidden`.
+    pub(crate) fn judge(&self, credential: &Credential, client: &Client, now_s: i64) -> Result<bool, Refusal> {
+        if !is_valid_at(credential, now_s) {
+            let code = match credential.kind() {
+                CredentialKind::Certificate => ErrorCode::CertificateExpired,
+                _ => ErrorCode::TokenExpired,
+            };
+            return Err(Error::new(code, Side::Client, Phase::Authenticate).into());
+        }
+        let address = client.address.ip();
+        let is_named = |rules: &[Rule]| rules.iter().any(|rule| rule.benefits(credential, address));
+        let is_operator = is_named(&self.operators);
+        match is_operator || is_named(&self.viewers) {
+            true => Ok(is_operator),
+            false if credential.grant().is_some() => Err(forbidden(
+                "a token for data does not sign you in: use one without scopes, of a client that [web] names",
+            )),
+            false => Err(forbidden(match (self.viewers.is_empty(), self.operators.is_empty()) {
+                (false, true) => "[web] viewers does not name this client",
+                (true, false) => "[web] operators does not name this client",
+                _ => "neither [web] viewers nor operators names this client",
+            })),
+        }
+    }
 }
 
 impl Access {
-    /// For the door at this address. `viewers` may look; on a loopback address, everyone on this
-    /// machine while there are none. `authenticator` verifies the tokens of those who sign in.
+    /// For the door at this address. `operators` may change what runs; they and `viewers` may
+    /// look, and on a loopback address everyone on this machine while there are no viewers.
+    /// `authenticator` verifies the tokens of those who sign in.
     #[must_use]
     pub fn new(
         address: SocketAddr,
         authenticator: Authenticator,
         viewers: RulesNow,
+        operators: RulesNow,
         events: Arc<dyn PageEvents>,
     ) -> Self {
         Self {
             address,
             viewers,
+            operators,
             authenticator,
             events,
             sessions: Sessions::default(),
@@ -77,7 +182,18 @@ impl Access {
 
     /// Whether signing in gives a client anything.
     pub(crate) fn has_sign_in(&self) -> bool {
-        !(self.viewers)().is_empty()
+        let rights = self.rights();
+        !rights.viewers.is_empty() || !rights.operators.is_empty()
+    }
+
+    /// The rules of this moment.
+    pub(crate) fn rights(&self) -> Rights {
+        let viewers = (self.viewers)();
+        Rights {
+            is_open: self.is_local() && viewers.is_empty(),
+            viewers,
+            operators: (self.operators)(),
+        }
     }
 
     /// Whether a client may send a token over its connection.
@@ -98,32 +214,34 @@ impl Access {
     /// # Errors
     /// `unauthenticated`, why a credential was refused, or `forbidden`.
     pub(crate) fn admit(&self, client: &Client, headers: &HeaderMap, now_s: i64) -> Result<Viewer, Refusal> {
-        let is_open = self.is_local() && !self.has_sign_in();
+        let rights = self.rights();
         if let Some((key, credential)) = self.session(client, headers, now_s) {
-            match self.judge(&credential, client, now_s) {
-                Ok(()) => {
-                    return Ok(Viewer {
-                        name: Some(name_of(&credential)),
-                        session: Some(key),
-                    });
-                }
+            match rights.judge(&credential, client, now_s) {
+                Ok(is_operator) => return Ok(Viewer::new(&credential, Proof::Session(key), is_operator)),
                 Err(refusal) => {
                     self.sessions.end(&key);
-                    if !is_open {
+                    if !rights.is_open {
                         return Err(refusal);
                     }
                 }
             }
         }
-        if is_open {
-            return Ok(Viewer::default());
+        let judged = client.identified().and_then(|credential| {
+            let is_operator = rights.judge(credential, client, now_s)?;
+            let proof = match &**credential {
+                Credential::Certificate(_) => Proof::Certificate(holder_of(credential)),
+                _ => Proof::Token,
+            };
+            Ok(Viewer::new(credential, proof, is_operator))
+        });
+        // A token that is not valid is refused even where no client needs one: its client means it.
+        let shows_token = headers.contains_key(header::AUTHORIZATION);
+        match judged {
+            Err(refusal) if rights.is_open && (!shows_token || refusal.error().code() == ErrorCode::Forbidden) => {
+                Ok(Viewer::default())
+            }
+            judged => judged,
         }
-        let credential = client.identified()?;
-        self.judge(credential, client, now_s)?;
-        Ok(Viewer {
-            name: Some(name_of(credential)),
-            session: None,
-        })
     }
 
     /// The session of a browser, and the credential by which it began.
@@ -143,42 +261,21 @@ impl Access {
         None
     }
 
-    /// Whether the holder of a credential may look.
-    ///
-    /// # Errors
-    /// The credential does not count now, or `forbidden`.
-    pub(crate) fn judge(&self, credential: &Credential, client: &Client, now_s: i64) -> Result<(), Refusal> {
-        if !is_valid_at(credential, now_s) {
-            let code = match credential.kind() {
-                CredentialKind::Certificate => ErrorCode::CertificateExpired,
-                _ => ErrorCode::TokenExpired,
-            };
-            return Err(Error::new(code, Side::Client, Phase::Authenticate).into());
-        }
-        let address = client.address.ip();
-        match (self.viewers)().iter().any(|rule| rule.benefits(credential, address)) {
-            true => Ok(()),
-            false if credential.grant().is_some() => Err(forbidden(
-                "a token for data does not sign you in: use one without scopes, of a client that [web] viewers names",
-            )),
-            false => Err(forbidden("[web] viewers does not name this client")),
-        }
-    }
-
     /// The token of forms for this client; `None`: it needs none.
     pub(crate) fn form_token(&self, viewer: &Viewer) -> Option<String> {
-        let session = viewer.session.as_ref()?;
-        Some(self.forms.token(session.as_str()))
+        Some(self.forms.token(&viewer.proof.form_holder()?))
     }
 
-    /// Demands that a page of ours made a form, for this session.
+    /// Demands that a page of ours made a form, for this session or certificate. The token of a
+    /// request stands for itself.
     ///
     /// # Errors
     /// `forbidden`.
     pub(crate) fn demand_form(&self, viewer: &Viewer, headers: &HeaderMap, token: &str) -> Result<(), Refusal> {
         demand_own_page(headers)?;
-        let session = viewer.session.as_ref();
-        match session.is_some_and(|session| self.forms.is_token(session.as_str(), token)) {
+        let holder = viewer.proof.form_holder();
+        let is_ours = holder.is_some_and(|holder| self.forms.is_token(&holder, token));
+        match is_ours || viewer.proof == Proof::Token {
             true => Ok(()),
             false => Err(forbidden(
                 "this form is not of your session, which may have ended; load the page again",

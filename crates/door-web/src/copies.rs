@@ -194,6 +194,18 @@ impl RunningCopies {
         self.lock().copies.values().for_each(|running| look(running.now()));
     }
 
+    /// A copy by its transfer's ID.
+    pub(crate) fn find(&self, transfer_id: &str) -> Option<CopyNow> {
+        self.lock().copies.get(transfer_id).map(Running::now)
+    }
+
+    /// Ends a copy; `None`: none with this ID runs.
+    pub(crate) fn stop(&self, transfer_id: &str) -> Option<()> {
+        let listed = self.lock();
+        listed.copies.get(transfer_id)?.progress.stop();
+        Some(())
+    }
+
     /// Copies that run and are not listed.
     pub(crate) fn unlisted(&self) -> usize {
         self.lock().unlisted

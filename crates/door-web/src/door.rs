@@ -18,6 +18,7 @@ use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
 use url::form_urlencoded;
 
+use crate::actions;
 use crate::admission::{Access, Viewer};
 use crate::cluster_door;
 use crate::cluster_facts::Cluster;
@@ -96,7 +97,9 @@ impl Pages {
             server: Words::from(self.server.as_str()),
             program: Words::from(self.program.as_str()),
             viewer: viewer.name.clone(),
-            sign_out: viewer.session.as_ref().and_then(|_| self.access.form_token(viewer)),
+            sign_out: viewer.proof.session().and_then(|_| self.access.form_token(viewer)),
+            can_sign_in: self.access.has_sign_in(),
+            is_operator: viewer.is_operator,
             places: self.places(),
         }
     }
@@ -116,8 +119,14 @@ impl Pages {
 
     /// # Errors
     /// `not_found`: this server is no endpoint.
-    fn of_endpoint(&self) -> Result<&EndpointPages, Refusal> {
+    pub(crate) fn of_endpoint(&self) -> Result<&EndpointPages, Refusal> {
         self.endpoint.as_ref().ok_or_else(|| refused(ErrorCode::NotFound))
+    }
+
+    /// # Errors
+    /// `not_found`: this server is no queue.
+    pub(crate) fn of_queue(&self) -> Result<&dyn Queue, Refusal> {
+        self.queue.as_deref().ok_or_else(|| refused(ErrorCode::NotFound))
     }
 }
 
@@ -156,6 +165,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
         .merge(mesh_door::routes())
         .merge(cluster_door::routes())
         .merge(sign_in::routes())
+        .merge(actions::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
         .route(
@@ -341,7 +351,8 @@ async fn running(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let of_endpoint = pages.of_endpoint()?;
-    let (view, shares) = (View::read(uri.query()), (of_endpoint.shares)());
+    let view = View::read(uri.query()).for_operator(viewer.is_operator);
+    let shares = (of_endpoint.shares)();
     let selection = Selection::of(&of_endpoint.copies, &view);
     if wants_json(&headers) {
         return json(&NowDocument::new(&selection, &shares));
@@ -360,11 +371,16 @@ struct Following {
 async fn follow(
     State(Following { now, pages }): State<Following>,
     Extension(client): Extension<Client>,
+    Extension(viewer): Extension<Viewer>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let now = now.ok_or_else(|| refused(ErrorCode::NotFound))?;
-    let frames = now.live.follow(View::read(uri.query()))?;
-    let may_look = move || pages.access.admit(&client, &headers, now_s()).is_ok();
+    let is_operator = viewer.is_operator;
+    let frames = now.live.follow(View::read(uri.query()).for_operator(is_operator))?;
+    let may_look = move || {
+        let viewer = pages.access.admit(&client, &headers, now_s());
+        viewer.is_ok_and(|viewer| viewer.is_operator == is_operator)
+    };
     Ok(events(frames, now.gate, Box::new(may_look)).into_response())
 }

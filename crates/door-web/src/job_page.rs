@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use types::binary_size;
 
+use crate::actions::cancel_job_place;
 use crate::figures::{age, moment_ms, passed, rate};
 use crate::queue_facts::{Attempt, File, FileStory, Job, Listed, Why};
 use crate::queue_page::files;
@@ -23,6 +24,8 @@ pub(crate) struct JobPage<'a> {
     counts: String,
     submitted: String,
     ended: Option<String>,
+    /// Where an operator cancels it.
+    cancel: Option<String>,
     expires: Option<String>,
     files: Vec<FileRow<'a>>,
     /// `after` of the next page of files.
@@ -50,8 +53,10 @@ struct FileRow<'a> {
 
 impl<'a> JobPage<'a> {
     pub(crate) fn new(shell: Shell, job: &'a Job, list: &'a Listed<File>, after: Option<i64>) -> Self {
+        let can_cancel = shell.is_operator && !job.state.is_terminal();
         Self {
             shell,
+            cancel: can_cancel.then(|| cancel_job_place(job.job_id)),
             state: of_job(job.state),
             counts: files(job),
             submitted: moment_ms(job.submitted_ms),

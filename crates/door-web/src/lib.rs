@@ -8,6 +8,7 @@
 //! print [`Words`] only, which have no control characters left, and escape them.
 #![forbid(unsafe_code)]
 
+mod actions;
 mod admission;
 mod blame;
 mod cluster_door;
@@ -44,7 +45,7 @@ mod stage;
 mod view;
 mod words;
 
-pub use admission::{Access, PageEvents, RulesNow};
+pub use admission::{Access, Acted, PageEvents, RulesNow};
 pub use blame::faults;
 pub use copies::RunningCopies;
 pub use door::{EndpointFuture, EndpointPages, Pages, door};

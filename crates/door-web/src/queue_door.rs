@@ -13,11 +13,10 @@ use schedule::{FileId, JobId};
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::admission::Viewer;
-use crate::door::{Pages, field, now_ms, refused};
+use crate::door::{Pages, field, now_ms};
 use crate::job_page::{FilePage, JobDocument, JobPage};
 use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
 use crate::links_page::{LinksDocument, LinksPage};
-use crate::queue_facts::Queue;
 use crate::queue_page::{QueueDocument, QueuePage};
 use crate::queue_view::QueueView;
 use crate::respond::{json, page, wants_json};
@@ -47,12 +46,6 @@ pub(crate) fn routes() -> Router<Arc<Pages>> {
         .route("/fts3/ftsmon/", get(fts))
 }
 
-/// # Errors
-/// `not_found`: this server is no queue.
-fn of(pages: &Pages) -> Result<&dyn Queue, Refusal> {
-    pages.queue.as_deref().ok_or_else(|| refused(ErrorCode::NotFound))
-}
-
 fn missing(what: &str, name: &str) -> Refusal {
     let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
     let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
@@ -65,7 +58,7 @@ async fn queue(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let (queue, view) = (of(&pages)?, QueueView::read(uri.query()));
+    let (queue, view) = (pages.of_queue()?, QueueView::read(uri.query()));
     let now = queue.now().await?;
     let jobs = queue.jobs(view.filter()).await?;
     if wants_json(&headers) {
@@ -84,7 +77,7 @@ async fn links(
     Extension(viewer): Extension<Viewer>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let hour = of(&pages)?.last_hour().await?;
+    let hour = pages.of_queue()?.last_hour().await?;
     if wants_json(&headers) {
         return json(&LinksDocument { hour: &hour });
     }
@@ -93,7 +86,7 @@ async fn links(
 
 /// Leads to a job or file by its identifier.
 async fn find(State(pages): State<Arc<Pages>>, uri: Uri) -> Result<Response, Refusal> {
-    of(&pages)?;
+    pages.of_queue()?;
     let id = field(&uri, "id").unwrap_or_default();
     let place = match (id.parse::<JobId>(), id.parse::<i64>()) {
         (Ok(job), _) => format!("{JOBS}{job}"),
@@ -109,7 +102,7 @@ async fn job(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let queue = of(&pages)?;
+    let queue = pages.of_queue()?;
     let name = uri.path().strip_prefix(JOBS).unwrap_or_default();
     let missing = || missing("job", name);
     let id: JobId = name.parse().map_err(|_| missing())?;
@@ -133,7 +126,7 @@ async fn file(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let queue = of(&pages)?;
+    let queue = pages.of_queue()?;
     let name = uri.path().strip_prefix(FILES).unwrap_or_default();
     let missing = || missing("file", name);
     let id = name.parse().map(FileId).map_err(|_| missing())?;
@@ -146,7 +139,7 @@ async fn file(
 }
 
 async fn fts(State(pages): State<Arc<Pages>>, Extension(viewer): Extension<Viewer>) -> Result<Response, Refusal> {
-    of(&pages)?;
+    pages.of_queue()?;
     page(&FtsPage {
         shell: pages.shell("Find a job", QUEUE, &viewer),
     })

@@ -28,6 +28,11 @@ pub trait Queue: Send + Sync + 'static {
     fn files(&self, job: JobId, after: Option<i64>, limit: usize) -> QueueFuture<'_, Listed<File>>;
     /// A file.
     fn file(&self, id: FileId) -> QueueFuture<'_, Option<FileStory>>;
+    /// Cancels a job by order of an operator. What has ended stays as it is.
+    fn cancel(&self, job: JobId) -> QueueFuture<'_, ()>;
+    /// Lets a worker take no new work, or take it again, by order of `who`; whether there is one of
+    /// this name.
+    fn drain(&self, worker: String, drains: bool, who: String) -> QueueFuture<'_, bool>;
 }
 
 /// How copies ended within the last hour.

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use askama::Template;
 use serde::Serialize;
 
+use crate::actions::drain_worker_place;
 use crate::figures::{moment_ms, passed, rate};
 use crate::limits::LINKS_SHOWN_MAX;
 use crate::queue_facts::{Job, Link, Listed, QueueNow, Worker};
@@ -63,6 +64,8 @@ struct LinkRow<'a> {
 struct WorkerRow<'a> {
     worker: &'a Worker,
     seen: String,
+    /// Where an operator drains it, or uses it again.
+    drain: String,
 }
 
 struct JobRow<'a> {
@@ -94,6 +97,7 @@ impl<'a> QueuePage<'a> {
         let worker = |worker: &'a Worker| WorkerRow {
             worker,
             seen: passed(worker.seen_ms, now_ms),
+            drain: drain_worker_place(&worker.name, !worker.is_draining),
         };
         Self {
             shell,

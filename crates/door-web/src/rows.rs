@@ -7,6 +7,7 @@ use askama::Template;
 use serde::Serialize;
 use types::binary_size;
 
+use crate::actions::cancel_copy_place;
 use crate::copies::{CopyFacts, CopyNow};
 use crate::figures::{age, rate};
 use crate::view::{Selection, Totals};
@@ -32,6 +33,8 @@ pub(crate) struct Cells {
 pub(crate) struct Row {
     facts: Arc<CopyFacts>,
     cells: Cells,
+    /// Where an operator ends the copy.
+    cancel: Option<String>,
 }
 
 #[derive(Template)]
@@ -41,11 +44,12 @@ struct RowTemplate<'a> {
 }
 
 impl Row {
-    fn of(copy: &CopyNow) -> Self {
+    fn of(copy: &CopyNow, for_operator: bool) -> Self {
         let total = copy.total_bytes.filter(|total| *total > 0);
         let of_total = copy.total_bytes.map(|total| format!(" of {}", binary_size(total)));
         Self {
             facts: copy.facts.clone(),
+            cancel: for_operator.then(|| cancel_copy_place(&copy.facts.id)),
             cells: Cells {
                 bytes: format!("{}{}", binary_size(copy.bytes), of_total.unwrap_or_default()),
                 percent: total.map(|total| (u128::from(copy.bytes) * 100 / u128::from(total)).min(100) as u64),
@@ -126,6 +130,8 @@ impl Table {
             stalled,
             bytes_per_s,
         } = selection.totals;
+        let row = |copy| Row::of(copy, selection.for_operator);
+        let rows = selection.copies.iter().map(row);
         Self {
             counts: Counts {
                 running,
@@ -135,7 +141,7 @@ impl Table {
                 rate: rate(bytes_per_s),
                 more: selection.more,
             },
-            rows: selection.copies.iter().map(Row::of).collect(),
+            rows: rows.collect(),
         }
     }
 

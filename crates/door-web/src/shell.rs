@@ -59,5 +59,9 @@ pub(crate) struct Shell {
     pub(crate) viewer: Option<Words>,
     /// The token of the form that ends its session, if it has one.
     pub(crate) sign_out: Option<String>,
+    /// Whether signing in gives a viewer more.
+    pub(crate) can_sign_in: bool,
+    /// Whether the viewer may change what runs.
+    pub(crate) is_operator: bool,
     pub(crate) places: Vec<Place>,
 }

@@ -18,7 +18,6 @@ use crate::door::{Pages, now_s};
 use crate::forms::{Form, demand_own_page, forbidden};
 use crate::limits::BACK_BYTES_MAX;
 use crate::respond::page;
-use crate::sessions::SessionKey;
 use crate::shell::Shell;
 use crate::words::Words;
 
@@ -90,13 +89,15 @@ async fn sign_in(
         return Err(error.with_detail("the form has no token").into());
     }
     let credential = access.authenticator.bearer(token).await?;
-    access.judge(&credential, &client, now_s())?;
+    access.rights().judge(&credential, &client, now_s())?;
     let Credential::Token(token) = &*credential else {
         return Err(forbidden("only a token of an issuer begins a session"));
     };
-    if let Some(session) = &viewer.session {
-        access.sessions.end(session);
-    }
+    viewer
+        .proof
+        .session()
+        .iter()
+        .for_each(|session| access.sessions.end(session));
     let identifier = access.sessions.begin(token, now_s());
     access.events.signed_in(name_of(&credential).raw(), client.address);
     let mut answer = (
@@ -124,8 +125,11 @@ async fn sign_out(
     let access = &pages.access;
     let form = Form::read(request).await?;
     access.demand_form(&viewer, &headers, form.get("form"))?;
-    let session: Option<&SessionKey> = viewer.session.as_ref();
-    session.iter().for_each(|session| access.sessions.end(session));
+    viewer
+        .proof
+        .session()
+        .iter()
+        .for_each(|session| access.sessions.end(session));
     let who = viewer.name.unwrap_or_default();
     access.events.signed_out(who.raw(), client.address);
     let mut answer = (StatusCode::SEE_OTHER, [(header::LOCATION, SIGN_IN)]).into_response();

@@ -89,9 +89,19 @@ pub(crate) struct View {
     /// As it was typed.
     pub(crate) filter: Words,
     pub(crate) sort: Sort,
+    /// Whether copies can be canceled from it.
+    pub(crate) for_operator: bool,
 }
 
 impl View {
+    /// The same for a client that is an operator or not.
+    pub(crate) fn for_operator(self, is_operator: bool) -> Self {
+        Self {
+            for_operator: is_operator,
+            ..self
+        }
+    }
+
     /// Reads the query of a page: `q` and `sort`. What is not understood has no effect.
     pub(crate) fn read(query: Option<&str>) -> Self {
         let mut view = Self::default();
@@ -137,6 +147,8 @@ pub(crate) struct Selection {
     pub(crate) copies: Vec<CopyNow>,
     /// Further copies that the filter lets through.
     pub(crate) more: usize,
+    /// Whether copies can be canceled from it.
+    pub(crate) for_operator: bool,
 }
 
 impl Selection {
@@ -167,6 +179,7 @@ impl Selection {
             totals,
             more: found - copies.len() + if filter.is_empty() { unlisted } else { 0 },
             copies,
+            for_operator: view.for_operator,
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use net::Ends;
 use remote::CreatedFile;
 use telemetry::{Connection, Flowing, Marked};
+use tokio::sync::Notify;
 use types::Phase;
 
 use crate::budget::{Budget, Flow};
@@ -39,6 +40,7 @@ struct Inner {
     counted_in: OnceLock<(Budget, Flow)>,
     paced_ms: AtomicU64,
     flow_mark: OnceLock<FlowMark>,
+    stop: Notify,
 }
 
 /// What the flows of a transfer belong to.
@@ -82,6 +84,7 @@ impl Default for Inner {
             counted_in: OnceLock::new(),
             paced_ms: AtomicU64::new(0),
             flow_mark: OnceLock::new(),
+            stop: Notify::new(),
         }
     }
 }
@@ -180,6 +183,17 @@ impl Progress {
     /// Marks the flows of connections that begin from now on.
     pub fn mark_flows(&self, mark: FlowMark) {
         let _ = self.inner.flow_mark.set(mark);
+    }
+
+    /// Ends the copy, by order of an operator.
+    pub fn stop(&self) {
+        // It is kept until the copy's owner waits: between two of its waits nothing is lost.
+        self.inner.stop.notify_one();
+    }
+
+    /// Waits until an operator ends the copy. One task waits at a time.
+    pub(crate) async fn stopped(&self) {
+        self.inner.stop.notified().await;
     }
 
     /// Takes bytes off the count that will be moved again.

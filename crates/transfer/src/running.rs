@@ -245,10 +245,18 @@ impl RunningCopy {
     /// Waits for its outcome. Must not be called again after it has returned.
     ///
     /// # Errors
-    /// The copy failed; the destination is then unchanged.
+    /// The copy failed, or an operator ended it ([`Progress::stop`]); the destination is then
+    /// unchanged.
     pub async fn outcome(&mut self) -> Result<Outcome> {
         let lost = |broken| Error::new(ErrorCode::Internal, Side::Active, Phase::Transfer).with_private(&broken);
-        (&mut self.engine).await.unwrap_or_else(|broken| Err(lost(broken)))
+        tokio::select! {
+            biased;
+            done = &mut self.engine => done.unwrap_or_else(|broken| Err(lost(broken))),
+            () = self.progress.stopped() => {
+                let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
+                Err(error.with_detail("ended by an operator"))
+            }
+        }
     }
 
     /// Waits until the copy and its clean-up have ended, and reports the end.

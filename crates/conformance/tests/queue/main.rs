@@ -15,6 +15,7 @@ mod messages;
 mod open_site;
 mod ours;
 mod pages;
+mod pages_actions;
 mod parts;
 mod printed;
 mod proxies;

@@ -14,18 +14,22 @@ const LIMIT: Duration = Duration::from_secs(60);
 const ACTIVITY: &str = "<i>x</i>\u{202e}";
 
 /// A queue with pages, and where they are.
-struct PagedSite {
-    site: OpenSite,
-    url: String,
+pub(crate) struct PagedSite {
+    pub(crate) site: OpenSite,
+    pub(crate) url: String,
 }
 
 impl PagedSite {
     fn start(name: &str) -> testkit::Result<Self> {
-        let lab = Lab::new(name)?;
+        Self::start_in(Lab::new(name)?, "")
+    }
+
+    /// In this laboratory, with further keys of the pages.
+    pub(crate) fn start_in(lab: Lab, web: &str) -> testkit::Result<Self> {
         let endpoint = Crossload::start(lab.options("endpoint"))?;
         let mut queue = open_queue(
             &lab,
-            "retries = 1\nretry_delay = \"1s\"\n[web]\nqueue_listen = \"127.0.0.1:0\"",
+            &format!("retries = 1\nretry_delay = \"1s\"\n[web]\nqueue_listen = \"127.0.0.1:0\"\n{web}"),
         )?;
         let said = queue.process().stdout();
         let address = said.lines().find_map(|line| line.strip_prefix("pages on http://"));
@@ -37,7 +41,7 @@ impl PagedSite {
     }
 
     /// Submits a copy of `from` at the endpoint to `to`, and returns the job.
-    fn submit(&self, from: &str, to: &str) -> String {
+    pub(crate) fn submit(&self, from: &str, to: &str) -> String {
         let files = json!([{"sources": [from], "destinations": [to], "activity": ACTIVITY}]);
         let answer = self.site.answer_to("/jobs", &json!({"files": files, "params": {}}));
         let job = answer["job_id"].as_str();
@@ -45,7 +49,7 @@ impl PagedSite {
     }
 
     /// The page at a path as JSON.
-    fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         self.site.lab.page_json(&format!("{}{path}", self.url))
     }
 

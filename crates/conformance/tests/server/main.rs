@@ -10,6 +10,7 @@ mod monitoring;
 mod nodes;
 mod operations;
 mod pages;
+mod pages_actions;
 mod pages_sign_in;
 mod s3_export;
 mod scitags;

@@ -16,7 +16,7 @@ use testkit::{Crossload, available, require_queue_python};
 /// Limit for what must happen.
 const LIMIT: Duration = Duration::from_secs(60);
 /// What the source sends at once, and what it keeps for later.
-const PART_BYTES: usize = 1 << 20;
+pub(crate) const PART_BYTES: usize = 1 << 20;
 
 const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 const JOHN: &str = "/O=Crossload test/CN=John Doe";
@@ -186,13 +186,13 @@ fn kept_runs_are_shown_and_lead_to_their_pages() {
 
 /// A source that sends a part of a file, and the rest when the test lets it. Of `/patient` it sends
 /// nothing, then the head, then everything, each when the test lets it.
-struct SlowSource {
-    port: u16,
+pub(crate) struct SlowSource {
+    pub(crate) port: u16,
     go_on: Sender<()>,
 }
 
 impl SlowSource {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let (go_on, wait) = channel();

@@ -20,7 +20,11 @@ pub(crate) struct GuardedPages {
 impl GuardedPages {
     /// `web` has further keys, `ISSUER` in it stands for the issuer.
     pub(crate) fn start(name: &str, web: &str) -> Result<Self> {
-        let lab = Lab::new(name)?;
+        Self::start_in(Lab::new(name)?, web)
+    }
+
+    /// The same in this laboratory.
+    pub(crate) fn start_in(lab: Lab, web: &str) -> Result<Self> {
         let issuer = TokenIssuer::start(lab.authority())?;
         let mut options = lab.options("pages");
         options.macaroons = true;

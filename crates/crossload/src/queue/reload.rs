@@ -21,17 +21,20 @@ use crate::token::now_s;
 /// Sections that are read again. All other keys, but for [`KEYS`], need a restart.
 const SECTIONS: [&str; 5] = ["trust", "x509", "tokens", "issuer", "macaroons"];
 /// Keys of other sections that are read again.
-const KEYS: [&str; 4] = [
+const KEYS: [&str; 5] = [
     "server.certificate",
     "server.key",
     "limits.tls_session_bytes",
     "web.viewers",
+    "web.operators",
 ];
 
 /// What follows the configuration beside certificates and identities.
 pub(super) struct Followed {
     /// Who may look at the pages.
     pub(super) viewers: Current<Vec<Rule>>,
+    /// Who may change what runs.
+    pub(super) operators: Current<Vec<Rule>>,
     /// How reloads went.
     pub(super) state: Arc<Mutex<Reload>>,
 }
@@ -40,6 +43,7 @@ impl Followed {
     pub(super) fn new(configuration: &Configuration) -> Self {
         Self {
             viewers: Current::new(pages::viewers(configuration)),
+            operators: Current::new(pages::operators(configuration)),
             state: Arc::new(Mutex::new(Reload {
                 fault: None,
                 loaded_s: now_s(),
@@ -149,6 +153,7 @@ impl Running<'_> {
         let own: [&dyn Subsystem; 3] = [&self.parts.certificate, &self.parts.identities, &self.parts.trust_files];
         subsystem::renew(own, &change)?;
         self.parts.followed.viewers.set(pages::viewers(&fresh));
+        self.parts.followed.operators.set(pages::operators(&fresh));
         let is_ignored = |place: &&KeyPath| !is_live(place) || turns_tls && place.section == "server";
         for place in changes.places().filter(is_ignored) {
             let fields = json!({"key": place.name(), "says": "this key needs a restart"});

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::{FileRecord, JobSummary};
+use catalog::{Audit, FileRecord, JobSummary};
 use config::Configuration;
 use door_queue::queue::{Filter, Queue as _, Scope};
 use door_web::queue_facts::{
@@ -12,6 +12,7 @@ use door_web::queue_facts::{
     Listed, Queue, QueueFuture, QueueNow, Why, Worker,
 };
 use door_web::{Access, KeptRuns, Words};
+use endpoint::clock;
 use http_server::Server;
 use queue::{LinkKey, LinkView, Service};
 use schedule::{FileId, FileState, JobId, JobKind, Reason};
@@ -27,6 +28,9 @@ use crate::output;
 use crate::server::assemble::PRODUCT;
 use crate::server::events::{AdminLog, Observer};
 use crate::server::{bind, pages};
+
+/// Why files of a job that an operator cancels are not copied.
+const CANCELED: &str = "Job canceled by an operator";
 
 /// Links are looked at anew after this time, however many pages are open: what keeps them takes a
 /// whole decision of the scheduler.
@@ -67,7 +71,7 @@ pub(super) fn open(
         authenticator: parts.ground.authenticator.clone(),
         ..Server::new(PRODUCT, Arc::new(AdminLog(observer.clone())))
     };
-    let viewers = parts.followed.viewers.clone();
+    let (viewers, operators) = (parts.followed.viewers.clone(), parts.followed.operators.clone());
     let history = configuration.web.history.clone();
     let shown = Shown {
         service,
@@ -82,6 +86,7 @@ pub(super) fn open(
             address,
             parts.ground.authenticator.clone(),
             Box::new(move || viewers.get()),
+            Box::new(move || operators.get()),
             observer.clone(),
         ),
         cluster: None,
@@ -205,6 +210,25 @@ impl Queue for Shown {
 
     fn file(&self, id: FileId) -> QueueFuture<'_, Option<FileStory>> {
         Box::pin(self.story(id))
+    }
+
+    fn cancel(&self, job: JobId) -> QueueFuture<'_, ()> {
+        self.desk.cancel(job, None, CANCELED.to_owned())
+    }
+
+    fn drain(&self, worker: String, drains: bool, who: String) -> QueueFuture<'_, bool> {
+        let entry = Audit {
+            at_ms: clock::now_s().saturating_mul(1000),
+            actor: who,
+            action: "drain".to_owned(),
+            detail: format!("Worker {worker}: drain {drains}"),
+        };
+        Box::pin(async move {
+            let is_known = self.desk.drain(worker, drains, entry).await?;
+            // The next page shows it.
+            *self.kept.lock().await = None;
+            Ok(is_known)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cluster::announcement::NODE_PATH;
 use door_admin::{ErrorNames, Metrics};
-use door_web::{PageEvents, RunningCopies};
+use door_web::{Acted, PageEvents, RunningCopies};
 use endpoint::{
     Ending, ErrorFacts, FairShare, Moved, Protocol, Refusals, RequestLog, RequestRecord, ShareEvents, ShareKind,
     ShareUsedUp, TransferRecord, TransferStart,
@@ -300,6 +300,18 @@ impl PageEvents for Observer {
 
     fn signed_out(&self, who: &str, client: SocketAddr) {
         self.log_on_pages("signed_out", who, client);
+    }
+
+    fn acted(&self, acted: &Acted<'_>) {
+        let fields = json!({
+            "action": acted.action,
+            "subject": acted.subject,
+            "who": self.shown(acted.who),
+            "client": acted.client,
+            "result": if acted.error.is_some() { "failed" } else { "done" },
+            "error": acted.error.map(ErrorFacts::from),
+        });
+        self.log.write("operator_action", &fields);
     }
 }
 

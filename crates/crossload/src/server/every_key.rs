@@ -296,6 +296,13 @@ const CASES: &[Case] = &[
         r#"["vo:ops"]"#,
         "[[issuer]]\nurl = \"https://a.invalid\"\n",
     ),
+    (
+        "web.operators",
+        "",
+        "",
+        r#"["vo:ops"]"#,
+        "[[issuer]]\nurl = \"https://a.invalid\"\n",
+    ),
     ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
     ("redirector.path", "", r#""/a""#, r#""/b""#, NODE),
     ("redirector.anonymous", TREE, "", r#""read""#, NODE),

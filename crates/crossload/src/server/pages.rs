@@ -53,12 +53,19 @@ pub(crate) fn viewers(configuration: &Configuration) -> Vec<Rule> {
     viewers.map(config::RuleSubjects::rule).collect()
 }
 
+/// Who may change what runs.
+pub(crate) fn operators(configuration: &Configuration) -> Vec<Rule> {
+    let operators = configuration.web.operators.iter();
+    operators.map(config::RuleSubjects::rule).collect()
+}
+
 impl Pages {
     /// What pages take from the configuration.
     #[cfg(test)]
     pub(crate) fn wanted(&self) -> String {
         let configuration = self.configuration.get();
-        format!("{:?} {:?}", viewers(&configuration), configuration.web.history)
+        let (viewers, operators) = (viewers(&configuration), operators(&configuration));
+        format!("{viewers:?} {operators:?} {:?}", configuration.web.history)
     }
 }
 
@@ -96,7 +103,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         started_s: clock::now_s(),
         kept: Mutex::default(),
     });
-    let followed = configuration.clone();
+    let (followed, operated) = (configuration.clone(), configuration.clone());
     let pages = door_web::Pages {
         server: name(&configuration.get()),
         program: PRODUCT.to_owned(),
@@ -104,6 +111,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
             address,
             ground.authenticator.clone(),
             Box::new(move || viewers(&configuration.get())),
+            Box::new(move || operators(&operated.get())),
             ground.observer.clone(),
         ),
         cluster: Some(assembly.exported.cluster()),

@@ -5,7 +5,7 @@ mod queue;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use door_web::{Access, Check, EndpointFacts, EndpointPages, PageEvents, Pages, RunningCopies, Share, door};
+use door_web::{Access, Acted, Check, EndpointFacts, EndpointPages, PageEvents, Pages, RunningCopies, Share, door};
 use endpoint::{RequestLog, RequestRecord, TransferStart};
 use http_server::Server;
 use identity::Authenticator;
@@ -28,6 +28,8 @@ impl PageEvents for NoLog {
     fn signed_in(&self, _: &str, _: SocketAddr) {}
 
     fn signed_out(&self, _: &str, _: SocketAddr) {}
+
+    fn acted(&self, _: &Acted<'_>) {}
 }
 
 fn facts() -> EndpointFacts {
@@ -51,6 +53,7 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
             address.parse().unwrap(),
             Authenticator::default(),
             viewers,
+            Box::new(Vec::new),
             Arc::new(NoLog),
         ),
         endpoint: Some(EndpointPages {
@@ -305,4 +308,43 @@ async fn open_pages_follow_and_a_name_makes_no_event() {
     copies.end("t1");
     let third = event(&mut reader).await;
     assert!(third[1].contains("\"order\":[\"t2\"]"), "{third:?}");
+}
+
+/// Head and body of the answer to a form.
+async fn send(address: SocketAddr, path: &str, more: &str, form: &str) -> (String, String) {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let length = form.len();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{more}Connection: close\r\n\r\n{form}"
+    );
+    socket.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    socket.read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[tokio::test]
+async fn without_operators_everything_stays_read_only() {
+    let pages = pages(true, Vec::new());
+    let copies = copies_of(&pages);
+    let address = open(pages);
+    begin(&copies, "t1", "/a");
+    for path in ["/now/cancel", "/queue/cancel", "/queue/drain"] {
+        let (head, body) = send(address, path, "", "id=t1&worker=w&form=0").await;
+        assert!(head.starts_with("http/1.1 403"), "{path}: {head}");
+        assert!(body.contains("[web] operators does not name this client"), "{body}");
+        let (head, _) = ask(address, &format!("GET {path}?id=t1"), "localhost", "").await;
+        assert!(head.starts_with("http/1.1 403"), "{path}: {head}");
+    }
+    let (head, _) = send(address, "/now/cancel", "Cookie: crossload-8450=0\r\n", "id=t1").await;
+    assert!(head.starts_with("http/1.1 403"), "{head}");
+    let (head, _) = send(address, "/now/cancel", "Authorization: Bearer a.b.c\r\n", "id=t1").await;
+    assert!(head.starts_with("http/1.1 401"), "{head}");
+    let (head, _) = send(address, "/sign-in", "", "token=a.b.c").await;
+    assert!(head.starts_with("http/1.1 401"), "{head}");
+    let (_, page) = ask(address, "GET /now", "localhost", "").await;
+    assert!(page.contains("t1") && !page.contains("/now/cancel"), "{page}");
+    assert!(!page.contains("/sign-in"), "{page}");
 }

@@ -182,6 +182,14 @@ impl Queue for Hostile {
             log: vec![name(), name()],
         }))
     }
+
+    fn cancel(&self, _: JobId) -> QueueFuture<'_, ()> {
+        later(())
+    }
+
+    fn drain(&self, _: String, _: bool, _: String) -> QueueFuture<'_, bool> {
+        later(true)
+    }
 }
 
 fn leads_to(head: &str, place: &str) -> bool {

@@ -75,9 +75,9 @@ pub(super) const ROWS: &[Row] = &[
         retry: Retry::Yes,
         another_way: AnotherWay::No,
         meaning: "Operation canceled by the server",
-        for_client: "Try again when the server is back.",
+        for_client: "Try again when the server is back; if its operators ended the operation, ask them why.",
         client_options: "",
-        for_administrator: "Nothing to do: the server was stopped or restarted.",
+        for_administrator: "Nothing to do: the server was stopped or restarted, or an operator ended the operation.",
     },
     Row {
         code: ErrorCode::Overloaded,
