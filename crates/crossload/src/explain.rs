@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
-use config::{Configuration, Export};
+use config::Configuration;
 use credentials::{Credential, inspect};
-use endpoint::{UpstreamClient, UpstreamIdentity as _, explain_upstream};
 use net::tls::ClientIdentity;
-use policy::{Decision, Explanation, Operation, Request};
+use policy::{Operation, Request};
 use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::failure::Failure;
+use crate::server::explained::{explained, respelled};
 use crate::server::offline::{self, ReadToken};
-use crate::server::{UpstreamKey, rules};
+use crate::server::rules;
 use crate::{client, output, token};
 
 /// Explains. The exit code is 0 if the operation is allowed, else that of the refusal. For `write`
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     let (read, shown) = credential(options, &configuration)?;
     let ReadToken { credential, notes } = read;
     let path = options.path.clone().unwrap_or_else(LogicalPath::root);
-    let path = respelled(&configuration, &path)?.unwrap_or(path);
+    let path = respelled(&configuration, path)?;
     let mut exit_code = None;
     for (index, operation) in operations(options).into_iter().enumerate() {
         let request = Request {
@@ -43,10 +43,8 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
             now_s: token::now_s(),
             size_bytes: options.size,
         };
-        let decision = policy::explain(&policy, credential.as_ref().map(Arc::as_ref), &request);
-        let mut explanation = Explanation::new(&request, &decision);
+        let mut explanation = explained(&configuration, &policy, &credential, &request)?;
         explanation.read.extend(notes.iter().cloned());
-        explanation = with_upstream(explanation, &configuration, &credential, &decision, &path)?;
         explanation
             .read
             .extend(unverified(&credential, shown.as_ref(), request.now_s));
@@ -85,48 +83,6 @@ fn credential(options: &ExplainOptions, configuration: &Configuration) -> Result
         token::now_s(),
     ))?;
     Ok((read, Some(shown)))
-}
-
-/// The export of a path, and the path in it.
-fn export_of<'a>(configuration: &'a Configuration, path: &LogicalPath) -> Option<(&'a Export, LogicalPath)> {
-    let exports = configuration.exports.iter();
-    let holding = exports.filter_map(|export| Some((export, path.below(&export.path)?)));
-    holding.max_by_key(|(export, _)| export.path.as_str().len())
-}
-
-/// The path as rules and tokens have it, if it is given otherwise.
-fn respelled(configuration: &Configuration, path: &LogicalPath) -> Result<Option<LogicalPath>, Failure> {
-    let Some((export, inner)) = export_of(configuration, path) else {
-        return Ok(None);
-    };
-    let Some(key) = UpstreamKey::of(export, configuration) else {
-        return Ok(None);
-    };
-    let plain = key.shown(None)?.plain_path(&inner);
-    Ok(plain.map(|plain| plain.under(&export.path)))
-}
-
-/// What it means that another server has the file, if one has.
-fn with_upstream(
-    explanation: Explanation,
-    configuration: &Configuration,
-    credential: &Result<Arc<Credential>, Error>,
-    decision: &Decision,
-    path: &LogicalPath,
-) -> Result<Explanation, Failure> {
-    let Some((export, inner)) = export_of(configuration, path) else {
-        return Ok(explanation);
-    };
-    let Some(key) = UpstreamKey::of(export, configuration) else {
-        return Ok(explanation);
-    };
-    let client = UpstreamClient {
-        credential: credential.as_deref().ok(),
-        key: None,
-        user: decision.user.clone(),
-        vo: decision.vo.clone(),
-    };
-    Ok(explain_upstream(explanation, &key.shown(None)?, &client, &inner))
 }
 
 /// The content of a token that the server would refuse. It helps to see why.

@@ -23,9 +23,10 @@ use crate::admission::{Access, Viewer};
 use crate::cluster_door;
 use crate::cluster_facts::Cluster;
 use crate::copies::RunningCopies;
-use crate::endpoint_page::EndpointPage;
+use crate::endpoint_page::{EndpointDocument, EndpointPage};
 use crate::error_page::error_page;
-use crate::facts::{EndpointFacts, Share};
+use crate::explain_form::ExplainForm;
+use crate::facts::{EndpointFacts, ExplainAnswer, ExplainQuestion, Share};
 use crate::kept_runs::KeptRuns;
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
 use crate::live::Live;
@@ -49,6 +50,9 @@ const ICON: &str = include_str!("../assets/icon.svg");
 /// Facts about the endpoint, gathered on demand.
 pub type EndpointFuture = Pin<Box<dyn Future<Output = EndpointFacts> + Send>>;
 
+/// Answers to a question about rights.
+pub type ExplainFuture = Pin<Box<dyn Future<Output = types::Result<Vec<ExplainAnswer>>> + Send>>;
+
 /// What the pages show.
 pub struct Pages {
     /// The server's name.
@@ -71,6 +75,8 @@ pub struct Pages {
 pub struct EndpointPages {
     /// The endpoint as it is now.
     pub facts: Box<dyn Fn() -> EndpointFuture + Send + Sync>,
+    /// Whether a client may do something, and why.
+    pub explain: Box<dyn Fn(ExplainQuestion) -> ExplainFuture + Send + Sync>,
     /// The third-party copies that run.
     pub copies: RunningCopies,
     /// What is in use now.
@@ -331,17 +337,23 @@ async fn first(State(pages): State<Arc<Pages>>) -> Response {
 async fn endpoint(
     State(pages): State<Arc<Pages>>,
     Extension(viewer): Extension<Viewer>,
+    Extension(client): Extension<Client>,
+    uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let facts = (pages.of_endpoint()?.facts)().await;
-    match wants_json(&headers) {
-        true => json(&facts),
-        false => page(&EndpointPage::new(
-            pages.shell("Endpoint", "/endpoint", &viewer),
-            &facts,
-            now_s(),
-        )),
+    let endpoint = pages.of_endpoint()?;
+    let facts = (endpoint.facts)().await;
+    let form = ExplainForm::read(uri.query());
+    let answers = match form.question(client.address.ip()) {
+        Ok(Some(question)) => (endpoint.explain)(question).await,
+        Ok(None) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    if wants_json(&headers) {
+        return json(&EndpointDocument::new(&facts, &answers?));
     }
+    let shell = pages.shell("Endpoint", "/endpoint", &viewer);
+    page(&EndpointPage::new(shell, &facts, &form, &answers, now_s()))
 }
 
 async fn running(

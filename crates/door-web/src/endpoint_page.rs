@@ -1,8 +1,12 @@
 //! The page *Endpoint*: configuration in effect, certificates, exports and rights, checks.
 
 use askama::Template;
+use serde::Serialize;
+use serde_json::Value;
+use types::Result;
 
-use crate::facts::{Certificate, EndpointFacts, Key, Section, Setting};
+use crate::explain_form::{ExplainForm, OPERATIONS, OperationChoice};
+use crate::facts::{Certificate, EndpointFacts, ExplainAnswer, Key, Section, Setting};
 use crate::figures::{date, days, days_left, moment};
 use crate::limits::CERTIFICATES_SHOWN_MAX;
 use crate::shell::Shell;
@@ -20,6 +24,30 @@ pub(crate) struct EndpointPage<'a> {
     failed_checks: usize,
     certificates: Vec<CertificateRow<'a>>,
     more_certificates: usize,
+    form: &'a ExplainForm,
+    operations: &'static [OperationChoice],
+    answers: &'a [ExplainAnswer],
+    /// Why there is no answer.
+    fault: Option<Words>,
+}
+
+/// The page for programs.
+#[derive(Serialize)]
+pub(crate) struct EndpointDocument<'a> {
+    #[serde(flatten)]
+    facts: &'a EndpointFacts,
+    /// Answers to the question of the query, one for each operation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    explain: Vec<&'a Value>,
+}
+
+impl<'a> EndpointDocument<'a> {
+    pub(crate) fn new(facts: &'a EndpointFacts, answers: &'a [ExplainAnswer]) -> Self {
+        Self {
+            facts,
+            explain: answers.iter().map(|answer| &answer.value).collect(),
+        }
+    }
 }
 
 /// A certificate with its rest.
@@ -37,7 +65,13 @@ struct CertificateRow<'a> {
 
 impl<'a> EndpointPage<'a> {
     /// The page at a moment, in seconds since 1970.
-    pub(crate) fn new(shell: Shell, facts: &'a EndpointFacts, now_s: i64) -> Self {
+    pub(crate) fn new(
+        shell: Shell,
+        facts: &'a EndpointFacts,
+        form: &'a ExplainForm,
+        answers: &'a Result<Vec<ExplainAnswer>>,
+        now_s: i64,
+    ) -> Self {
         let mut sorted: Vec<&Certificate> = facts.certificates.iter().collect();
         sorted.sort_by_key(|one| (one.kind != OWN, one.ends_s.unwrap_or(i64::MAX)));
         let certificates: Vec<_> = sorted
@@ -52,6 +86,10 @@ impl<'a> EndpointPage<'a> {
             failed_checks: facts.checks.iter().filter(|check| !check.ok).count(),
             more_certificates: sorted.len() - certificates.len(),
             certificates,
+            form,
+            operations: &OPERATIONS,
+            answers: answers.as_deref().unwrap_or_default(),
+            fault: answers.as_ref().err().map(|error| error.public().into()),
         }
     }
 

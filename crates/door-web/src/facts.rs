@@ -1,6 +1,12 @@
 //! What pages show of a server; the server gathers it.
 
+use std::net::IpAddr;
+
+use credentials::Credential;
+use policy::Operation;
 use serde::Serialize;
+use serde_json::Value;
+use types::LogicalPath;
 
 use crate::words::Words;
 
@@ -23,6 +29,28 @@ pub struct EndpointFacts {
     pub exports: Vec<Export>,
     /// Whether it can do its work, as `/ready` at the admin port says.
     pub checks: Vec<Check>,
+}
+
+/// A question: may this client do that?
+#[derive(Clone, Debug)]
+pub struct ExplainQuestion {
+    /// The path.
+    pub path: LogicalPath,
+    /// What the client wants to do with it.
+    pub operations: Vec<Operation>,
+    /// The client. Nothing about it was verified.
+    pub credential: Credential,
+    /// Where it comes from.
+    pub address: IpAddr,
+}
+
+/// What a server answers for one operation.
+#[derive(Clone, Debug)]
+pub struct ExplainAnswer {
+    /// For programs.
+    pub value: Value,
+    /// For people.
+    pub lines: Vec<Words>,
 }
 
 /// A section of the configuration.

@@ -19,6 +19,7 @@ mod copies;
 mod door;
 mod endpoint_page;
 mod error_page;
+mod explain_form;
 mod facts;
 mod figures;
 mod forms;
@@ -48,7 +49,9 @@ mod words;
 pub use admission::{Access, Acted, PageEvents, RulesNow};
 pub use blame::faults;
 pub use copies::RunningCopies;
-pub use door::{EndpointFuture, EndpointPages, Pages, door};
-pub use facts::{Certificate, Check, EndpointFacts, Export, Key, Section, Setting, Share};
+pub use door::{EndpointFuture, EndpointPages, ExplainFuture, Pages, door};
+pub use facts::{
+    Certificate, Check, EndpointFacts, ExplainAnswer, ExplainQuestion, Export, Key, Section, Setting, Share,
+};
 pub use kept_runs::KeptRuns;
 pub use words::Words;

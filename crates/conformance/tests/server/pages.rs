@@ -75,6 +75,23 @@ fn the_endpoint_is_shown_without_secrets() {
             .is_some_and(|checks| checks.iter().all(|one| one["ok"] == true))
     );
     assert!(!document.to_string().contains(secret.trim()));
+    let asked = |query: &str| -> Value {
+        let place = format!("{}/endpoint?{query}", server.log().pages_url("http"));
+        let answer = lab.curl(&["-H", "Accept: application/json", &place]).expect(200);
+        serde_json::from_str::<Value>(&answer.text()).expect("JSON")["explain"].clone()
+    };
+    assert_eq!(asked("path=/data/f&op=write")[1]["allowed"], true);
+    let elsewhere = asked("path=/elsewhere/f&op=read&subject=/CN=Jane");
+    assert_eq!(elsewhere[0]["allowed"], false, "{elsewhere}");
+    let hostile = format!(
+        "{}/endpoint?path=/data/%3Cscript%3E%E2%80%AE&vo=%3Cb%3E",
+        server.log().pages_url("http")
+    );
+    let hostile = lab.curl(&[&hostile]).expect(200).text();
+    assert!(
+        hostile.contains("allowed") && !hostile.contains("<script>") && !hostile.contains('\u{202e}'),
+        "{hostile}"
+    );
     let foreign = [
         "-H",
         "Host: evil.example",
@@ -122,7 +139,7 @@ fn pages_can_be_read_by_everyone_in_a_browser() {
         return;
     };
     let url = server.log().pages_url("http");
-    let paths = ["/endpoint", "/none"];
+    let paths = ["/endpoint", "/endpoint?path=/data/f&op=read", "/none"];
     let Some(seen) = available(name, look_at(&lab, &Look::new(&url, &paths))) else {
         return;
     };

@@ -15,6 +15,7 @@ mod doors;
 pub(crate) mod events;
 #[cfg(test)]
 mod every_key;
+pub(crate) mod explained;
 mod exported;
 pub(crate) mod exposed;
 mod fireflies;

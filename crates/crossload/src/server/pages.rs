@@ -21,7 +21,7 @@ use super::assemble::{Assembly, PRODUCT, named_place};
 use super::certificate_list::CertificateList;
 use super::events::AdminLog;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use super::{certificate_list, rules};
+use super::{certificate_list, explained, rules};
 use crate::failure::Failure;
 
 /// Facts are gathered anew after this time, however many pages are open.
@@ -104,6 +104,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         kept: Mutex::default(),
     });
     let (followed, operated) = (configuration.clone(), configuration.clone());
+    let asked = configuration.clone();
     let pages = door_web::Pages {
         server: name(&configuration.get()),
         program: PRODUCT.to_owned(),
@@ -118,6 +119,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
         endpoint: Some(EndpointPages {
             facts: Box::new(move || Box::pin(gatherer.clone().facts())),
+            explain: Box::new(move |question| Box::pin(explained::answer(asked.get(), question))),
             copies: ground.observer.running().cloned().unwrap_or_default(),
             shares: Box::new(move || shares_of(&fair_share)),
         }),

@@ -58,6 +58,7 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
         ),
         endpoint: Some(EndpointPages {
             facts: Box::new(|| Box::pin(std::future::ready(facts()))),
+            explain: Box::new(|_| Box::pin(std::future::ready(Ok(Vec::new())))),
             copies: RunningCopies::default(),
             shares: Box::new(|| {
                 vec![Share {
