@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::limits::{PENDING_WAIT, XROOT_WAITS_MAX};
 use credentials::Credential;
 use credentials::capability::{CapabilityUse, Redeemed};
-use endpoint::ids::{foreign_id, fresh_id};
+use endpoint::ids::{child_trace, foreign_id, fresh_id};
 use endpoint::{
     Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LinkLimit, LockKeys, PathTarget, Permit,
     Protocol, RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
@@ -109,7 +109,7 @@ impl<'c> Exchange<'c> {
         let named = match &redeemed {
             Ok(Some(_)) => {
                 named.path.as_str().clone_into(&mut self.record.path);
-                self.record.redirect_id = named.cgi.redirect_id().and_then(foreign_id);
+                self.note_origin(&named.cgi);
                 Named {
                     path: named.path,
                     cgi: named.cgi,
@@ -166,7 +166,7 @@ impl<'c> Exchange<'c> {
     pub(crate) async fn name<'a>(&mut self, path: LogicalPath, cgi: Cgi<'a>) -> Named<'a> {
         let path = self.exports.respelled(&path).unwrap_or(path);
         path.as_str().clone_into(&mut self.record.path);
-        self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
+        self.note_origin(&cgi);
         // A rename has two paths.
         if let Some(limit) = cgi.link_limit() {
             self.link_limit = Some(LinkLimit::parse(limit));
@@ -187,6 +187,12 @@ impl<'c> Exchange<'c> {
             self.note_credential();
         }
         Named { path, cgi }
+    }
+
+    /// Notes under which names other servers and the client know the request.
+    fn note_origin(&mut self, cgi: &Cgi<'_>) {
+        self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
+        self.record.traceparent = cgi.traceparent().map(|trace| child_trace(Some(trace)));
     }
 
     /// Whether secrets may be sent on this connection.
@@ -413,6 +419,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn file(&mut self, handle: FileHandle) -> Result<&mut OpenFile> {
         let file = self.connection.files()?.file(handle)?;
         file.path.as_str().clone_into(&mut self.record.path);
+        self.record.traceparent.clone_from(&file.traceparent);
         Ok(file)
     }
 
@@ -427,6 +434,7 @@ impl<'c> Exchange<'c> {
         self.credential = Ok(file.credential.clone());
         self.capability.clone_from(&file.capability);
         self.record.redirect_id.clone_from(&file.redirect_id);
+        self.record.traceparent.clone_from(&file.traceparent);
         self.note_credential();
         (self.record.bytes_in, self.record.bytes_out) = file.traffic.totals();
         self.record.open_us = Some(elapsed_us(file.opened));

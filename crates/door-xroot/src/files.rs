@@ -29,6 +29,8 @@ pub(crate) struct OpenFile {
     pub(crate) capability: Option<Arc<Redeemed>>,
     /// The name of the open's request at the redirector that sent the client here.
     pub(crate) redirect_id: Option<String>,
+    /// The trace that the open was part of.
+    pub(crate) traceparent: Option<String>,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) opened: Instant,
     pub(crate) content: Content,

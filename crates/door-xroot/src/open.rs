@@ -87,6 +87,7 @@ async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
         credential: exchange.credential.clone().unwrap_or_else(|_| anonymous()),
         capability: exchange.capability.clone(),
         redirect_id: exchange.record.redirect_id.clone(),
+        traceparent: exchange.record.traceparent.clone(),
         traffic,
         opened: Instant::now(),
         _active: counted(exchange, &content),

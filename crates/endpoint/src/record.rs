@@ -211,7 +211,7 @@ pub struct RequestRecord {
     /// What the client says about its job. HTTP only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_info: Option<String>,
-    /// The trace that this request is part of (W3C Trace Context). HTTP only.
+    /// The trace that this request is part of (W3C Trace Context).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
     /// The flow's tag (SciTags).

@@ -1,6 +1,6 @@
 //! What a request says, header by header: the server's view of [`RequestHead`].
 
-use types::{Checksum, ChecksumAlgorithm, Error, LogicalPath, Secret, decode_percent, encode_path};
+use types::{Checksum, ChecksumAlgorithm, Error, LogicalPath, Secret, decode_percent, encode_path, is_traceparent};
 
 use crate::digest::{
     BadDigest, parse_content_md5, parse_digest, parse_repr_digest, parse_want_digest, parse_want_repr_digest,
@@ -525,18 +525,4 @@ fn plain_token(text: &str) -> Option<&str> {
         .bytes()
         .fold(!token.is_empty(), |plain, byte| plain & byte.is_ascii_graphic());
     plain.then_some(token)
-}
-
-/// `00-<32 hex>-<16 hex>-<2 hex>`, lower case, ids not all zero; later versions may be longer.
-fn is_traceparent(value: &str) -> bool {
-    let hex = |text: &str, length: usize| {
-        text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-    };
-    let nonzero = |text: &str| text.bytes().any(|byte| byte != b'0');
-    let parts: Vec<&str> = value.splitn(5, '-').collect();
-    let [version, trace, parent, flags, ..] = parts.as_slice() else {
-        return false;
-    };
-    let version_fits = hex(version, 2) && *version != "ff" && (*version != "00" || parts.len() == 4);
-    version_fits && hex(trace, 32) && nonzero(trace) && hex(parent, 16) && nonzero(parent) && hex(flags, 2)
 }

@@ -80,7 +80,8 @@ pub struct Access {
     /// How far symbolic links may lead: a path, or another word for no link at all. Our servers
     /// honour it.
     pub link_limit: Option<String>,
-    /// The trace of the request (W3C Trace Context).
+    /// The trace of the request (W3C Trace Context). In the XRootD protocol only our servers read
+    /// it.
     pub traceparent: Option<String>,
     /// The flow's tag (SciTags).
     pub scitag: Option<u16>,

@@ -14,6 +14,7 @@ mod range;
 mod secret;
 mod signed_url;
 mod size;
+mod trace_context;
 mod unlisted;
 mod uuid;
 
@@ -26,5 +27,6 @@ pub use range::ByteRange;
 pub use secret::{Secret, is_same};
 pub use signed_url::{Signer, UrlSignature};
 pub use size::binary_size;
+pub use trace_context::is_traceparent;
 pub use unlisted::{LeftOut, Unlisted};
 pub use uuid::uuid_text;

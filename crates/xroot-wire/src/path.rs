@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use types::{ErrorCode, LogicalPath, Secret};
+use types::{ErrorCode, LogicalPath, Secret, is_traceparent};
 
 use crate::bytes::text_bytes;
 use crate::refusal::Refusal;
@@ -224,6 +224,13 @@ impl<'a> Cgi<'a> {
         self.value(REDIRECT_ID)
     }
 
+    /// The trace that the request is part of (`crossload.traceparent`, W3C Trace Context), if it is
+    /// valid.
+    #[must_use]
+    pub fn traceparent(&self) -> Option<&'a str> {
+        self.value(TRACEPARENT).filter(|value| is_traceparent(value))
+    }
+
     /// What this says of a third-party copy; `None` when it is none.
     #[must_use]
     pub fn third_party(&self) -> Option<crate::ThirdParty<'a>> {
@@ -233,6 +240,9 @@ impl<'a> Cgi<'a> {
 
 /// The key of a request's name. It is our own, too.
 const REDIRECT_ID: &str = "crossload.redirect";
+
+/// The key of a trace. It is our own: other servers pass over it.
+const TRACEPARENT: &str = "crossload.traceparent";
 
 /// The key of a capability. It is our own: other servers pass over it.
 const CAPABILITY: &str = "crossload.capability";
@@ -334,6 +344,12 @@ impl CgiBuilder {
     #[must_use]
     pub fn redirect_id(self, id: &str) -> Self {
         self.pair(REDIRECT_ID, id)
+    }
+
+    /// Appends the trace that the request is part of (W3C Trace Context).
+    #[must_use]
+    pub fn traceparent(self, trace: &str) -> Self {
+        self.pair(TRACEPARENT, trace)
     }
 
     /// Appends the checksum algorithm (`cks.type`).

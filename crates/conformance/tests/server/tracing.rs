@@ -110,6 +110,39 @@ fn a_copy_is_one_timeline_of_all_its_servers() {
 }
 
 #[test]
+fn a_copy_between_root_urls_is_traced_too() {
+    let test = "a_copy_between_root_urls_is_traced_too";
+    let Some(pair) = available(test, Pair::start()) else {
+        return;
+    };
+    fs::write(pair.from.data().join("f"), bytes(100_000, 901)).expect("a file");
+    let (source, target) = (pair.from.root_url("/data/f"), pair.to.root_url("/data/f"));
+    let copied = pair
+        .lab
+        .run_client("copy", &["--json", "--mode", "pull", &source, &target])
+        .succeeded();
+    let trace = trace_of(&copied);
+    let (from, to) = (Pair::admin(&pair.from), Pair::admin(&pair.to));
+    let server = |url: &str| url.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let expected = [
+        (server(&to), "transfer ".to_owned()),
+        (server(&to), "request sync".to_owned()),
+        (server(&to), "request close".to_owned()),
+        (server(&from), "request open".to_owned()),
+        (server(&from), "request close".to_owned()),
+    ];
+    let mut found = Vec::new();
+    until(
+        "both servers tell of the copy",
+        std::time::Duration::from_secs(20),
+        || {
+            found = told(&json_lines(&pair.trace(&["--json", &trace])));
+            expected.iter().all(|line| found.contains(line))
+        },
+    );
+}
+
+#[test]
 fn what_cannot_be_asked_or_found_is_said() {
     let test = "what_cannot_be_asked_or_found_is_said";
     let Some(pair) = available(test, Pair::start()) else {

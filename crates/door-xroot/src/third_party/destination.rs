@@ -36,6 +36,7 @@ pub(crate) async fn open(
     let admitted = admit(exchange, export_path, named, request).await?;
     let mut source = Fetched::new(exchange, &named.path, copy).await?;
     source.opened.tag = named.cgi.flow_tag();
+    source.trace(child_trace(exchange.record.traceparent.as_deref()));
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -237,7 +238,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -
         subject: record.subject.clone(),
         peer_credential: source.shown,
         client_info: None,
-        traceparent: child_trace(None),
+        traceparent: source.file.access.traceparent.clone().unwrap_or_default(),
         scitag: source.tag,
     }
 }

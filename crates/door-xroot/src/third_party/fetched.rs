@@ -72,6 +72,12 @@ impl Fetched {
         }
     }
 
+    /// Makes all requests about it part of a trace.
+    pub(super) fn trace(&mut self, traceparent: String) {
+        self.plain.access.traceparent = Some(traceparent.clone());
+        self.opened.file.access.traceparent = Some(traceparent);
+    }
+
     /// Whether the client has sent a token for it.
     pub(super) fn has_token(&self) -> bool {
         self.plain.access.bearer.is_some()

@@ -244,7 +244,8 @@ async fn a_copy_is_checked_by_the_first_sync_and_made_by_the_second() {
     let ordered = order(
         &mut destination,
         &address,
-        "&tpc.str=3&tpc.cks=adler32&oss.asize=3000000",
+        "&tpc.str=3&tpc.cks=adler32&oss.asize=3000000\
+         &crossload.traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     )
     .await;
     let file = handle(ordered);
@@ -263,6 +264,15 @@ async fn a_copy_is_checked_by_the_first_sync_and_made_by_the_second() {
     assert_eq!((record.outcome, record.bytes), (TransferOutcome::Success, 3_000_000));
     assert!(record.verified.unwrap().starts_with("adler32:"));
     assert!(!record.start.remote.contains("tpc.key"));
+    // Both servers know the copy as part of the client's trace.
+    let is_ours = |trace: &str| trace.starts_with("00-0af7651916cd43dd8448eb211c80319c-");
+    assert!(is_ours(&record.start.traceparent), "{}", record.start.traceparent);
+    for method in ["open", "sync", "close"] {
+        let traced = here.log.request(method).await.traceparent;
+        assert!(traced.as_deref().is_some_and(is_ours), "{method}: {traced:?}");
+    }
+    let mut there = there.log.all().into_iter().filter(|record| record.method == "open");
+    assert!(there.any(|record| record.traceparent.as_deref().is_some_and(is_ours)));
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ impl Route {
     }
 
     /// The path with its CGI: that of a redirection, that of the URL, `own`, the flow label, the
-    /// token (never in clear text), and the servers that failed.
+    /// trace, the token (never in clear text), and the servers that failed.
     ///
     /// # Errors
     /// `path_refused` for a path that this protocol cannot express.
@@ -98,6 +98,10 @@ impl Route {
         let is_given = known.flow_tag().is_some() || asked.flow_tag().is_some();
         if let Some(tag) = self.at.access.scitag.filter(|_| !is_given) {
             cgi = cgi.pair(FLOW_TAG, &tag.to_string());
+        }
+        let is_traced = known.traceparent().is_some() || asked.traceparent().is_some();
+        if let Some(trace) = self.at.access.traceparent.as_ref().filter(|_| !is_traced) {
+            cgi = cgi.traceparent(trace);
         }
         let has_token = known.token().is_some() || asked.token().is_some();
         if let Some(token) = self.at.access.bearer.as_ref().filter(|_| is_encrypted && !has_token) {
@@ -252,20 +256,31 @@ mod tests {
     use crate::resource::Access;
 
     #[test]
-    fn the_flow_label_goes_along_unless_the_url_has_one() {
-        let target = |url: &str| {
+    fn flow_label_and_trace_go_along_unless_the_url_has_its_own() {
+        let target = |url: &str, access: Access| {
             let file = Resource {
                 location: Location::parse(url).unwrap(),
-                access: Access {
-                    scitag: Some(66),
-                    ..Access::default()
-                },
+                access,
                 side: Side::Source,
             };
             Route::new(&file).target(&[], true).unwrap().expose().to_owned()
         };
-        assert_eq!(target("root://a//f"), "/f?scitag.flow=66");
-        assert_eq!(target("root://a//f?scitag.flow=132"), "/f?scitag.flow=132");
+        let labelled = || Access {
+            scitag: Some(66),
+            ..Access::default()
+        };
+        assert_eq!(target("root://a//f", labelled()), "/f?scitag.flow=66");
+        assert_eq!(target("root://a//f?scitag.flow=132", labelled()), "/f?scitag.flow=132");
+        let traced = || Access {
+            traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+            ..Access::default()
+        };
+        assert_eq!(
+            target("root://a//f", traced()),
+            "/f?crossload.traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        );
+        let own = "/f?crossload.traceparent=00-11111111111111111111111111111111-1111111111111111-00";
+        assert_eq!(target(&format!("root://a/{own}"), traced()), own);
     }
 
     #[test]
