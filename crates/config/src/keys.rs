@@ -28,7 +28,8 @@ section! {
         certificate: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Certificate, "the certificate");
         /// Private key of the certificate, in PEM. The file is read again when it changes.
         key: Option<PathBuf> = Some(None) => LIVE.file(Purpose::PrivateKey, "the private key");
-        /// Address for metrics, health and explanations, in clear text. Keep it reachable for
+        /// Address for metrics, health, explanations and the log's last lines about a transfer
+        /// (`/trace/ID`, with names of people and files), in clear text. Keep it reachable for
         /// administrators only. A loopback address answers to names of this machine only. Not
         /// opened when not set.
         admin_listen: Option<SocketAddr> = Some(None) => RESTART;

@@ -56,6 +56,9 @@ pub(crate) const RECENT_LINES_BYTES: usize = 4 << 20;
 pub(crate) const TRACE_IDS_MAX: usize = 64;
 /// Longest line of a log that it reads, in bytes; longer ones are cut.
 pub(crate) const TRACE_LINE_BYTES_MAX: u64 = 1 << 20;
+/// Longest answer of a server that it reads: all lines that a server remembers, and the line about
+/// those left out.
+pub(crate) const TRACE_PAGE_BYTES_MAX: usize = RECENT_LINES_BYTES + 1024;
 /// Most lines in the answer to such a question.
 pub(crate) const TRACE_LINES_MAX: usize = 2_000;
 /// Time for which log lines are collected before they are written together.

@@ -14,6 +14,7 @@ mod explain;
 mod failure;
 mod file_size;
 mod limits;
+mod log_search;
 mod logins;
 mod made_client;
 mod next_step;

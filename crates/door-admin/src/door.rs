@@ -8,12 +8,13 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use endpoint::ids::is_traced_id;
 use endpoint::{Refusals, RequestLog};
 use http_server::Server;
 use http_server::control::{ControlDoor, shares};
 use serde_json::json;
 
-use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX, TRACE_ID_BYTES};
+use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_CONNECTIONS_MAX};
 use crate::metrics::Metrics;
 use crate::part::Part;
 use crate::plain::plain;
@@ -27,11 +28,10 @@ const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
 /// Lines of JSON (<https://github.com/ndjson/ndjson-spec>).
 const JSON_LINES: &str = "application/x-ndjson";
-const NO_ID: &str = "an identifier has 8 to 64 letters, digits and hyphens";
-const UNTRACED: &str = "no line of the log has this identifier; the server remembers only the latest";
+const NO_ID: &str = "an identifier has 8 to 64 hexadecimal digits and hyphens";
 const FORGOTTEN: &str = "no refusal with this request ID is known; the server keeps only the latest";
 
-/// Finds the lines of the log in which an identifier stands.
+/// Finds the lines of the log that name an identifier.
 pub type LinesAbout = dyn Fn(&str) -> Vec<u8> + Send + Sync;
 
 /// What the admin door reports on.
@@ -50,7 +50,7 @@ pub struct Admin {
     pub trust: Box<dyn Fn() -> Option<Trust> + Send + Sync>,
     /// Log lines dropped since the start.
     pub log_lines_dropped: Box<dyn Fn() -> u64 + Send + Sync>,
-    /// The last lines of the log in which an identifier stands, each a JSON object.
+    /// The last lines of the log that name an identifier, each a JSON object.
     pub log_lines_about: Box<LinesAbout>,
     /// Sets the metrics that are not counted, before they are shown.
     pub refresh: Box<dyn Fn() + Send + Sync>,
@@ -182,16 +182,13 @@ async fn explain_json(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -
 }
 
 /// What the log says of a transfer, request or trace: its lines, as long as they are remembered.
+/// No line is an answer, too: 404 is left to servers without this page.
 async fn trace(State(admin): State<Arc<Admin>>, Path(id): Path<String>) -> Response {
-    let is_id = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !is_id || !TRACE_ID_BYTES.contains(&id.len()) {
+    if !is_traced_id(&id) {
         return (StatusCode::BAD_REQUEST, format!("{NO_ID}\n")).into_response();
     }
     let lines = (admin.log_lines_about)(&id);
-    match lines.is_empty() {
-        true => (StatusCode::NOT_FOUND, format!("{UNTRACED}\n")).into_response(),
-        false => ([(header::CONTENT_TYPE, JSON_LINES)], lines).into_response(),
-    }
+    ([(header::CONTENT_TYPE, JSON_LINES)], lines).into_response()
 }
 
 async fn ready(State(admin): State<Arc<Admin>>) -> Response {

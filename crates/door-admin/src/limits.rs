@@ -5,7 +5,5 @@
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Body of a request, in bytes. No page reads one.
 pub const ADMIN_BODY_BYTES_MAX: usize = 4096;
-/// Length of an identifier that the log is asked about. A shorter one would stand in most lines.
-pub const TRACE_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
 /// Operations of the XRootD protocol that metrics name; the protocol has 33 requests.
 pub const OPERATIONS_NAMED_MAX: usize = 64;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use net::random::random;
 
-use crate::limits::FOREIGN_ID_BYTES_MAX;
+use crate::limits::{FOREIGN_ID_BYTES_MAX, TRACED_ID_BYTES};
 
 /// Lower-case hexadecimal digits.
 #[must_use]
@@ -55,6 +55,14 @@ pub fn foreign_id(text: &str) -> Option<String> {
     (is_plain && (1..=FOREIGN_ID_BYTES_MAX).contains(&text.len())).then(|| text.to_owned())
 }
 
+/// Whether a log can be asked about a text: an identifier of a request, transfer, job or trace.
+/// Words and names of people are none.
+#[must_use]
+pub fn is_traced_id(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    is_plain && TRACED_ID_BYTES.contains(&text.len())
+}
+
 /// The trace context of the work for a request (W3C Trace Context §3.2): a child of the client's,
 /// or a new one that is not sampled.
 #[must_use]
@@ -86,6 +94,22 @@ mod tests {
         let all: std::collections::HashSet<_> = fresh().into_iter().chain(others).collect();
         assert_eq!(all.len(), 2000);
         assert!(all.iter().all(|id| id.len() == 24));
+    }
+
+    #[test]
+    fn a_log_is_asked_about_identifiers_only() {
+        let good = [&fresh_id(), "0af76519-16cd-43dd-8448-eb211c80319c", "65f2a1c0"];
+        assert!(good.iter().all(|id| is_traced_id(id)));
+        for bad in [
+            "",
+            "65f2a1c",
+            "anonymous",
+            "crossload",
+            "../../metrics",
+            &"a".repeat(65),
+        ] {
+            assert!(!is_traced_id(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -54,3 +54,5 @@ pub const LEAVING_CONNECTIONS_MAX: usize = 16;
 pub const BODY_PIECE_BYTES: usize = 256 * 1024;
 /// Longest identifier of another server's request that goes into the log.
 pub const FOREIGN_ID_BYTES_MAX: usize = 64;
+/// Length of an identifier that a log can be asked about. Fewer digits could be guessed.
+pub const TRACED_ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;

@@ -158,7 +158,23 @@ fn what_cannot_be_asked_or_found_is_said() {
         .trace(&["--log", log, "--log", "/nowhere", "0123456789abcdef"])
         .failed_with(1);
     assert!(partly.said().contains("/nowhere: No such file"), "{}", partly.said());
-    for bad in ["x", "../../metrics", "a b c d e f g h"] {
+    // The data port is no admin address.
+    let (admin, data) = (Pair::admin(&pair.to), pair.from.url("/"));
+    let no_admin = |more: &[&str]| {
+        let arguments = [more, &["--admin", &data, "0123456789abcdef"]].concat();
+        pair.lab.run_client("trace", &arguments)
+    };
+    let both = no_admin(&["--admin", &admin, "--log", log]).failed_with(1);
+    assert!(both.said().contains("is this an admin address?"), "{}", both.said());
+    let alone = no_admin(&[]).failed_with(2);
+    assert!(alone.said().contains("server.admin_listen"), "{}", alone.said());
+    let missing = ["--log", "/nowhere", "0123456789abcdef"];
+    let unread = pair.lab.run_client("trace", &missing).failed_with(2);
+    assert!(!unread.said().contains("Check the ID"), "{}", unread.said());
+    // Without a source, both kinds are named.
+    let sourceless = pair.lab.run_client("trace", &["0123456789abcdef"]).failed_with(22);
+    assert!(sourceless.said().contains("--admin <URL>"), "{}", sourceless.said());
+    for bad in ["x", "../../metrics", "a b c d e f g h", "anonymous"] {
         let refused = pair.trace(&[bad]).failed_with(22);
         assert!(refused.said().contains("an ID has 8 to 64"), "{}", refused.said());
     }
@@ -168,5 +184,9 @@ fn what_cannot_be_asked_or_found_is_said() {
             &pair.to.admin_url(&format!("/trace/{id}")).expect("an admin door"),
         ])
     };
-    assert!(page("x").text().contains("an identifier has 8 to 64"));
+    for bad in ["x", "anonymous", "crossload"] {
+        assert!(page(bad).text().contains("an identifier has 8 to 64"), "{bad}");
+    }
+    // A date stands in all lines, and is the identifier of none.
+    assert_eq!(page("2026-11-30").text(), "");
 }

@@ -156,7 +156,8 @@ fn doors(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     let server = &configuration.server;
     let is_reachable = server.listen.iter().any(|address| !address.ip().is_loopback());
     if let Some(admin) = server.admin_listen.filter(|admin| !admin.ip().is_loopback()) {
-        let says = format!("anyone who can connect to {admin} gets metrics and explanations, in clear text");
+        let says =
+            format!("anyone who can connect to {admin} gets metrics, explanations and lines of the log, in clear text");
         let finding = Finding::warning("admin_open", says).at(lines.of("server", "admin_listen"));
         findings.push(finding.change("listen on 127.0.0.1, or protect the port by a firewall"));
     }

@@ -64,17 +64,36 @@ async fn fetch(location: Location) -> types::Result<Vec<u8>> {
     read_page(&new_client(tls), &page).await
 }
 
+/// Fetches a small page.
 pub(super) async fn read_page(client: &Client, page: &Resource) -> types::Result<Vec<u8>> {
+    let start = read_start(client, page, CONTROL_BODY_BYTES_MAX).await?;
+    if start.is_cut {
+        let error = Error::new(ErrorCode::PeerMisbehaved, Side::Active, Phase::Transfer);
+        return Err(error.with_detail(format!("the answer is longer than {CONTROL_BODY_BYTES_MAX} bytes")));
+    }
+    Ok(start.text)
+}
+
+/// The beginning of a page.
+pub(super) struct PageStart {
+    pub(super) text: Vec<u8>,
+    /// There was more of it.
+    pub(super) is_cut: bool,
+}
+
+/// Fetches the first bytes of a page.
+pub(super) async fn read_start(client: &Client, page: &Resource, bytes_max: usize) -> types::Result<PageStart> {
     let mut download = client.get(page, &GetOptions::default()).await?;
-    let mut text = Vec::new();
+    let (mut text, mut is_cut) = (Vec::new(), false);
     while let Some(batch) = download.next().await? {
         text.extend(batch.slices().flatten());
-        if text.len() > CONTROL_BODY_BYTES_MAX {
-            let error = Error::new(ErrorCode::PeerMisbehaved, Side::Active, Phase::Transfer);
-            return Err(error.with_detail("the explanation is too long"));
+        if text.len() > bytes_max {
+            text.truncate(bytes_max);
+            is_cut = true;
+            break;
         }
     }
-    Ok(text)
+    Ok(PageStart { text, is_cut })
 }
 
 /// Asks a server how it would decide, and prints the answer. The exit code is 0 if the operation is

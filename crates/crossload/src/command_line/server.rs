@@ -22,7 +22,7 @@ pub(crate) struct ServeOptions {
     /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Address for metrics and health [default: none]
+    /// Address for metrics, health, and lines of the log about a transfer [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
     /// Let everyone write and delete in DIRECTORY
@@ -73,7 +73,7 @@ pub(crate) struct RedirectorOptions {
     /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Address for metrics and health [default: none]
+    /// Address for metrics, health, and lines of the log about a transfer [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) admin: Option<SocketAddr>,
     /// Let everyone write and delete, where the nodes do

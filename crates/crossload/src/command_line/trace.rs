@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::client::Common;
 
@@ -17,21 +17,22 @@ Examples:
   crossload trace 65f2a1c09b3d4e7f --log /var/log/crossload/crossload.log \\
       --bundle ticket.json
 
-Exit code: 0 found; 1 found, but not everyone could be asked; 2 not found; else the errno of the \
-failure.";
+Exit code: 0 found; 1 not all could be asked, or lines were left out; 2 not found; else the errno of \
+the failure, as if the only server or log cannot be asked.";
 
 /// Options of `trace`.
 #[derive(Clone, Debug, Args)]
+#[command(group(ArgGroup::new("sources").args(["admin", "logs"]).required(true).multiple(true)))]
 pub(crate) struct TraceOptions {
-    /// The job of a queue, or the ID of a transfer, a request or a trace (W3C Trace Context), as
-    /// reports and logs have it
+    /// The job of a queue (JOB or JOB:FILE), or the ID of a transfer, a request or a trace (W3C
+    /// Trace Context), as reports and logs have it
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Admin address of an endpoint, redirector or queue; repeat it
+    /// Admin address of an endpoint, redirector or queue; repeat it. It is sent no credential
     #[arg(long, value_name = "URL")]
     pub(crate) admin: Vec<String>,
     /// A log as JSON, of any of them; repeat it
-    #[arg(long = "log", value_name = "FILE", required_unless_present = "admin")]
+    #[arg(long = "log", value_name = "FILE")]
     pub(crate) logs: Vec<PathBuf>,
     /// Also write everything that was found into a new file, for a ticket: without secrets
     #[arg(long, value_name = "FILE")]

@@ -240,7 +240,7 @@ impl Log {
         self.0.queue.recent.keep();
     }
 
-    /// The last lines in which an identifier stands.
+    /// The last lines that name an identifier.
     pub(crate) fn about(&self, id: &str) -> Vec<u8> {
         self.0.queue.recent.about(id)
     }

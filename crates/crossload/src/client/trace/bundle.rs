@@ -5,9 +5,11 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::Found;
+use super::line::Line;
 use crate::failure::Failure;
 use crate::token::now_s;
 
@@ -15,25 +17,48 @@ use crate::token::now_s;
 const BUNDLE_MODE: u32 = 0o600;
 /// What stands for something that others must not see.
 const HIDDEN: &str = "[removed]";
+/// What the names of members and parameters end with whose values give access.
+const SECRET_NAMES: [&str; 8] = [
+    "authz",
+    "token",
+    "key",
+    "secret",
+    "signature",
+    "password",
+    "passwd",
+    "cookie",
+];
+/// Schemes of an `Authorization` header: a credential follows.
+const SCHEMES: [&str; 2] = ["bearer", "basic"];
+/// What ends a word, besides blanks.
+const WORD_ENDS: &str = ",;()<>\"'|&";
+/// What stands between a name and its value, or around a value.
+const MARKS: [char; 6] = [':', '=', '[', ']', '{', '}'];
+/// What ends a query in a text: a blank, or what cannot stand in one.
+const QUERY_ENDS: &str = "\"<>|";
+/// How a macaroon begins: the length of its first part, in base64.
+const MACAROON: &str = "MDAx";
+/// How often a text may be percent-encoded.
+const ENCODINGS_MAX: usize = 3;
 
 /// Writes a new file.
 ///
 /// # Errors
 /// It exists, or cannot be written.
 pub(super) fn write(file: &Path, id: &str, found: &Found) -> Result<(), Failure> {
-    let lines = found.lines.iter().map(|line| without_secrets(line.as_json()));
     let silent = found
         .silent
         .iter()
-        .map(|(name, why)| json!({"source": name, "why": why}));
-    let document = json!({
+        .map(|(name, silence)| json!({"source": name, "why": silence.why}));
+    let document = without_secrets(json!({
         "id": id,
         "identifiers": found.ids,
         "written": http_wire::format_iso_date(now_s()),
         "version": env!("CARGO_PKG_VERSION"),
         "not_asked": silent.collect::<Vec<_>>(),
-        "timeline": lines.collect::<Vec<_>>(),
-    });
+        "left_out": found.left_out,
+        "timeline": found.lines.iter().map(Line::as_json).collect::<Vec<_>>(),
+    }));
     let failed = |cause| Failure::system(file.display(), &cause);
     let mut options = OpenOptions::new();
     let mut opened = options
@@ -49,41 +74,112 @@ pub(super) fn write(file: &Path, id: &str, found: &Found) -> Result<(), Failure>
         .map_err(failed)
 }
 
-/// The value without what gives access: queries of URLs, passwords in them, and tokens. Logs have
-/// none; those of other programs might.
+/// The value without what gives access: queries of URLs, passwords in them, tokens, and members
+/// named as secrets. Our logs have none; those of other programs might.
 fn without_secrets(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(clean(&text)),
         Value::Array(all) => all.into_iter().map(without_secrets).collect(),
         Value::Object(fields) => fields
             .into_iter()
-            .map(|(name, value)| (name, without_secrets(value)))
+            .map(|(name, value)| match value {
+                Value::String(_) | Value::Array(_) | Value::Object(_) if is_secret_name(&name) => (name, HIDDEN.into()),
+                value => (name, without_secrets(value)),
+            })
             .collect(),
         other => other,
     }
 }
 
+fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    // The header of HTTP, and those of proxies.
+    name.contains("authoriz") || SECRET_NAMES.iter().any(|secret| name.ends_with(secret))
+}
+
+/// The text without what gives access, however often it is encoded.
 fn clean(text: &str) -> String {
-    let words = text.split(' ').map(|word| {
-        let (mut word, query) = word.split_once('?').map_or((word.to_owned(), None), |(plain, query)| {
-            (plain.to_owned(), Some(query))
-        });
-        if let Some((scheme, rest)) = word.clone().split_once("://")
-            && let Some((user, behind)) = rest.split_once('@')
-            && !user.contains('/')
-        {
-            word = format!("{scheme}://{HIDDEN}@{behind}");
+    let mut shown = hide(text);
+    let mut plain = shown.clone();
+    for _ in 0..ENCODINGS_MAX {
+        let decoded = percent_decode_str(&plain).decode_utf8_lossy().into_owned();
+        plain = hide(&decoded);
+        if plain != decoded {
+            shown.clone_from(&plain);
         }
-        // Each part of a token (RFC 7519 §3) begins with `{"` in base64url.
-        let is_token = word.matches("eyJ").count() > 0 && word.matches('.').count() >= 2;
-        match (is_token, query) {
-            (true, _) => HIDDEN.to_owned(),
-            (false, Some(query)) if query.contains('=') => format!("{word}?{HIDDEN}"),
-            (false, Some(query)) => format!("{word}?{query}"),
-            (false, None) => word,
+    }
+    shown
+}
+
+fn hide(text: &str) -> String {
+    hide_words(&hide_queries(&hide_users(text)))
+}
+
+/// Hides user names and passwords before the hosts of URLs.
+fn hide_users(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut hidden = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_end = |letter: char| letter.is_whitespace() || "/?#".contains(letter) || QUERY_ENDS.contains(letter);
+        let (authority, rest) = part.split_at(part.find(is_end).unwrap_or(part.len()));
+        hidden.push_str("://");
+        match authority.rsplit_once('@') {
+            Some((_, host)) => hidden.push_str(&format!("{HIDDEN}@{host}")),
+            None => hidden.push_str(authority),
         }
-    });
-    words.collect::<Vec<_>>().join(" ")
+        hidden.push_str(rest);
+    }
+    hidden
+}
+
+/// Hides all that follows a question mark within a word.
+fn hide_queries(text: &str) -> String {
+    let mut parts = text.split('?');
+    let mut hidden = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_end = |letter: char| letter.is_whitespace() || QUERY_ENDS.contains(letter);
+        let query_bytes = part.find(is_end).unwrap_or(part.len());
+        hidden.push('?');
+        if query_bytes > 0 {
+            hidden.push_str(HIDDEN);
+        }
+        hidden.push_str(&part[query_bytes..]);
+    }
+    hidden
+}
+
+/// Hides tokens, values of parameters named as secrets, and what follows a credential's scheme.
+fn hide_words(text: &str) -> String {
+    let (mut hidden, mut rest, mut is_next_secret) = (String::new(), text, false);
+    while !rest.is_empty() {
+        let is_end = |letter: char| letter.is_whitespace() || WORD_ENDS.contains(letter);
+        let (word, behind) = rest.split_at(rest.find(is_end).unwrap_or(rest.len()));
+        let ends = behind.find(|letter| !is_end(letter)).unwrap_or(behind.len());
+        // `"key": "value"` has a colon between the two.
+        let is_mark = word.trim_matches(MARKS).is_empty();
+        let mut names = word.match_indices(['=', ':']).map(|(at, _)| at);
+        let value_at = names.find(|at| is_secret_name(&word[..*at])).map(|at| at + 1);
+        let shown = match value_at.filter(|at| *at < word.len()) {
+            _ if is_next_secret && !is_mark => HIDDEN.to_owned(),
+            Some(at) => format!("{}{HIDDEN}", &word[..at]),
+            None if is_token(word) => HIDDEN.to_owned(),
+            None => word.to_owned(),
+        };
+        if !is_mark {
+            let is_scheme = SCHEMES.contains(&word.to_ascii_lowercase().as_str());
+            let is_quoted = is_secret_name(word) && behind.starts_with("\":");
+            is_next_secret = is_scheme || is_quoted || value_at == Some(word.len());
+        }
+        hidden.push_str(&shown);
+        hidden.push_str(&behind[..ends]);
+        rest = &behind[ends..];
+    }
+    hidden
+}
+
+/// Each part of a JWT (RFC 7519 §3) begins with `{"` in base64url.
+fn is_token(word: &str) -> bool {
+    (word.contains("eyJ") && word.matches('.').count() >= 2) || word.contains(MACAROON)
 }
 
 #[cfg(test)]
@@ -92,10 +188,40 @@ mod tests {
 
     #[test]
     fn what_gives_access_is_removed_wherever_it_stands() {
-        let line =
-            json!({"path": "/d/f?authz=abc", "list": ["root://jane:pw@h//f why?", "Bearer eyJa.eyJb.c"], "n": 1});
-        let clean =
-            json!({"path": "/d/f?[removed]", "list": ["root://[removed]@h//f why?", "Bearer [removed]"], "n": 1});
+        let line = json!({"path": "/d/f?authz=abc", "list": ["root://jane:pw@h//f why?", "Bearer eyJa.eyJb.c"], "n": 1,
+            "authorization": "Basic amFuZTpwdw==", "secret_key": ["abc"], "token": null, "has_token": true});
+        let clean = json!({"path": "/d/f?[removed]", "list": ["root://[removed]@h//f why?", "Bearer [removed]"], "n": 1,
+            "authorization": "[removed]", "secret_key": "[removed]", "token": null, "has_token": true});
         assert_eq!(without_secrets(line), clean);
+    }
+
+    #[test]
+    fn no_spelling_hides_what_gives_access() {
+        for (text, cleaned) in [
+            ("https://h/f?TOKEN", "https://h/f?[removed]"),
+            ("https://a/f,https://u:pw@h/f", "https://a/f,https://[removed]@h/f"),
+            ("https://u:p;w@h/f", "https://[removed]@h/f"),
+            ("tpc.key=abc&oss.asize=3", "tpc.key=[removed]&oss.asize=3"),
+            ("/f;authz=abc;x=1", "/f;authz=[removed];x=1"),
+            ("token=MDAxabc", "token=[removed]"),
+            ("said MDAxY2xhYmVs, then", "said [removed], then"),
+            ("https%3A%2F%2Fu%3Apw%40h%2Ff", "https://[removed]@h/f"),
+            ("%zz https%253A%252F%252Fu%253Apw%2540h", "%zz https://[removed]@h"),
+            ("authorization: Basic abc", "authorization: [removed] [removed]"),
+            (
+                "{\"token\":\"abc\",\"n\":\"1\"}",
+                "{\"token\":\"[removed]\",\"n\":\"1\"}",
+            ),
+            ("token=a%20b", "token=[removed]"),
+        ] {
+            assert_eq!(clean(text), cleaned, "{text}");
+        }
+        for plain in [
+            "/d/100%/a%20b",
+            "request PUT /d/f 507: No space left",
+            "server commit: monkeys, why?",
+        ] {
+            assert_eq!(clean(plain), plain);
+        }
     }
 }

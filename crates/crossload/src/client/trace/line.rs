@@ -3,14 +3,12 @@
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use types::binary_size;
+use types::{binary_size, is_traceparent};
 
 use super::super::show::rough_time;
-use super::same_as;
+use super::{plain, same_as};
+use crate::log_search::ID_FIELDS;
 use crate::output;
-
-/// Fields whose values are identifiers of a transfer.
-const IDENTIFIERS: [&str; 3] = ["transfer_id", "request_id", "job"];
 
 /// A line of a log, by time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,13 +40,16 @@ impl Line {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// Identifiers under which others may know more.
+    /// Identifiers under which others may know more. A line may be of any program: what is no
+    /// identifier there is not asked about.
     pub(super) fn ids(&self) -> Vec<String> {
         let fields = self.fields();
-        let text = |name: &str| fields.get(name).and_then(Value::as_str);
-        let traces = fields.values().filter_map(|value| trace_of(value.as_str()?));
-        let named = IDENTIFIERS.iter().filter_map(|name| text(name));
-        named.chain(traces).flat_map(same_as).collect()
+        let named = ID_FIELDS.iter().filter_map(|name| fields.get(*name));
+        let traces = fields
+            .values()
+            .filter(|value| value.as_str().is_some_and(is_traceparent));
+        let texts = named.chain(traces).filter_map(Value::as_str);
+        texts.filter_map(plain).flat_map(|id| same_as(&id)).collect()
     }
 
     /// Seconds after another line.
@@ -73,16 +74,6 @@ impl Line {
             output::name(&words)
         )
     }
-}
-
-/// The trace of a trace context (W3C Trace Context §3.2), as a field of a line has it.
-fn trace_of(text: &str) -> Option<&str> {
-    let parts: Vec<&str> = text.split('-').collect();
-    let [_version, trace, _parent, _flags] = parts.as_slice() else {
-        return None;
-    };
-    let lengths = parts.iter().map(|part| part.len());
-    lengths.eq([2, 32, 16, 2]).then_some(*trace)
 }
 
 /// What happened.
@@ -120,13 +111,10 @@ fn words(fields: &Map<String, Value>) -> String {
     }
     if let Some(error) = fields.get("error").filter(|error| error.is_object()) {
         let part = |name: &str| error[name].as_str().unwrap_or_default();
-        words.push_str(&format!(
-            "; {} {}: {} ({})",
-            part("side"),
-            part("phase"),
-            part("message"),
-            part("code")
-        ));
+        let (message, place) = (part("message"), format!("{} {}: ", part("side"), part("phase")));
+        // Messages of ours say it themselves.
+        let place = if message.contains(&place) { "" } else { &place };
+        words.push_str(&format!("; {place}{message} ({})", part("code")));
     }
     if let Some(subject) = text("subject").or_else(|| text("vo")) {
         words.push_str(&format!("; {subject}"));
@@ -151,15 +139,35 @@ mod tests {
     }
 
     #[test]
+    fn an_error_names_its_place_once() {
+        let said = |message: &str| {
+            let error = json!({"code": "not_found", "side": "source", "phase": "open", "message": message});
+            words(json!({"event": "copy", "error": error}).as_object().expect("an object"))
+        };
+        let queue = "SOURCE [2] No such file or directory: source open: not found, root://a//f";
+        assert_eq!(said(queue), format!("copy; {queue} (not_found)"));
+        assert_eq!(said("source open: gone"), "copy; source open: gone (not_found)");
+        assert_eq!(said("gone"), "copy; source open: gone (not_found)");
+    }
+
+    #[test]
+    fn only_identifiers_are_followed() {
+        let hostile = r#"{"time":"t","event":"transfer","transfer_id":"../../metrics","job":"short","request_id":
+            "anonymous","redirect_id":"65f2a1c09b3d","traceparent":"00-x-y-01"}"#;
+        assert_eq!(line(hostile).ids(), ["65f2a1c09b3d"]);
+    }
+
+    #[test]
     fn a_line_says_what_happened_and_who_may_know_more() {
         let request = line(
             r#"{"time":"2026-11-30T06:00:01.500Z","event":"request","method":"PUT","path":"/d/f","status":507,
             "bytes_in":1048576,"total_us":2500000,"request_id":"65f2a1c09b3d","transfer_id":null,
             "traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-            "error":{"code":"no_space","side":"server","phase":"commit","message":"No space left"}}"#,
+            "error":{"code":"no_space","side":"server","phase":"commit",
+            "message":"server commit: No space left on device"}}"#,
         );
         let shown = request.in_words(10, None);
-        let expected = "request PUT /d/f 507, 1.0 MiB, 2.5 s; server commit: No space left (no_space)";
+        let expected = "request PUT /d/f 507, 1.0 MiB, 2.5 s; server commit: No space left on device (no_space)";
         assert!(
             shown.starts_with("2026-11-30T06:00:01.500Z ") && shown.ends_with(expected),
             "{shown}"

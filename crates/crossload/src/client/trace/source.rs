@@ -4,12 +4,18 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use types::{ErrorCode, Location, Side};
+use remote::{Access, Resource};
+use serde_json::Value;
+use types::{Error, ErrorCode, Location, Phase, Side};
 
-use crate::client::explain::read_page;
+use crate::client::explain::{PageStart, read_start};
 use crate::client::session::ClientContext;
 use crate::failure::Failure;
-use crate::limits::{TRACE_LINE_BYTES_MAX, TRACE_LINES_MAX};
+use crate::limits::{TRACE_LINE_BYTES_MAX, TRACE_PAGE_BYTES_MAX};
+use crate::log_search::{LEFT_OUT, LastLines, Wanted};
+
+/// What a server says that has no lines of a log.
+const NO_TRACE: &str = "it has no /trace: is this an admin address?";
 
 /// A server or a file.
 pub(super) enum Source {
@@ -17,6 +23,23 @@ pub(super) enum Source {
     Admin(Location),
     /// A log.
     Log(PathBuf),
+}
+
+/// The lines of a source.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Lines {
+    pub(super) texts: Vec<String>,
+    /// There were more.
+    pub(super) is_cut: bool,
+}
+
+/// Why a source cannot be asked.
+#[derive(Debug)]
+pub(super) struct Silence {
+    /// In words, without the name of the source.
+    pub(super) why: String,
+    /// The whole failure, if there is no other source.
+    pub(super) failure: Failure,
 }
 
 impl Source {
@@ -48,41 +71,146 @@ impl Source {
     /// Its lines with an identifier; none is no error.
     ///
     /// # Errors
-    /// Why it cannot be asked, in words.
-    pub(super) async fn about(&self, session: &ClientContext, id: &str) -> Result<Vec<String>, String> {
+    /// It cannot be asked.
+    pub(super) async fn about(&self, session: &ClientContext, id: &str) -> Result<Lines, Silence> {
         match self {
             Self::Admin(location) => {
-                let page = location.with_path(&format!("/trace/{id}"));
-                match read_page(&session.client, &session.resource(&page, Side::Active)).await {
-                    Ok(text) => Ok(String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()),
-                    // A server that knows nothing of it answers so, and one that has no such page.
-                    Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(Vec::new()),
-                    Err(error) => Err(error.public()),
-                }
+                let page = question(location, id);
+                let start = read_start(&session.client, &page, TRACE_PAGE_BYTES_MAX).await;
+                start.and_then(lines_in).map_err(|error| not_asked(&error))
             }
             Self::Log(path) => {
                 let (path, id) = (path.clone(), id.to_owned());
                 let read = execution::blocking(move || lines_of(&path, &id)).await;
-                read.unwrap_or_else(|_| Err("it was not read".to_owned()))
+                read.unwrap_or_else(|_| Err(std::io::Error::other("it was not read")))
+                    .map_err(|cause| Silence {
+                        why: cause.to_string(),
+                        failure: Failure::system(self.name(), &cause),
+                    })
             }
         }
     }
 }
 
-/// The lines of a file with an identifier, the first ones if there are too many.
-fn lines_of(path: &Path, id: &str) -> Result<Vec<String>, String> {
-    let failed = |cause: std::io::Error| cause.to_string();
-    let mut reader = BufReader::new(File::open(path).map_err(failed)?);
-    let finder = memchr::memmem::Finder::new(id);
-    let (mut found, mut line) = (Vec::new(), Vec::new());
+/// The page of an admin address, which reads no credential: it is sent none.
+fn question(location: &Location, id: &str) -> Resource {
+    Resource {
+        location: location.with_path(&format!("/trace/{id}")),
+        access: Access::default(),
+        side: Side::Active,
+    }
+}
+
+/// The lines in the answer of a server.
+///
+/// # Errors
+/// `peer_not_found` if there are no lines of a log in it.
+fn lines_in(start: PageStart) -> types::Result<Lines> {
+    let text = String::from_utf8_lossy(&start.text);
+    // The last line may have been cut, too.
+    let whole = match start.is_cut {
+        true => text.rsplit_once('\n').map_or("", |(whole, _)| whole),
+        false => &text,
+    };
+    let mut lines = Lines {
+        is_cut: start.is_cut,
+        ..Lines::default()
+    };
+    for line in whole.lines().filter(|line| !line.is_empty()) {
+        let fields: Option<Value> = serde_json::from_str(line).ok().filter(Value::is_object);
+        let Some(fields) = fields else {
+            let error = Error::new(ErrorCode::PeerNotFound, Side::Active, Phase::Transfer);
+            return Err(error.with_detail("the answer has no lines of a log"));
+        };
+        match fields["event"] == LEFT_OUT {
+            true => lines.is_cut = true,
+            false => lines.texts.push(line.to_owned()),
+        }
+    }
+    Ok(lines)
+}
+
+fn not_asked(error: &Error) -> Silence {
+    match error.code() {
+        ErrorCode::PeerNotFound => Silence {
+            why: NO_TRACE.to_owned(),
+            failure: Failure::advised(error, "Give --admin the address of server.admin_listen."),
+        },
+        _ => Silence {
+            why: error.public(),
+            failure: error.clone().into(),
+        },
+    }
+}
+
+/// The lines of a file with an identifier, the last ones if there are too many.
+fn lines_of(path: &Path, id: &str) -> std::io::Result<Lines> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let (wanted, mut found, mut line) = (Wanted::new(id), LastLines::new(), Vec::new());
     loop {
         line.clear();
         let mut limited = (&mut reader).take(TRACE_LINE_BYTES_MAX);
-        if limited.read_until(b'\n', &mut line).map_err(failed)? == 0 || found.len() == TRACE_LINES_MAX {
-            return Ok(found);
+        if limited.read_until(b'\n', &mut line)? == 0 {
+            break;
         }
-        if finder.find(&line).is_some() {
+        if wanted.is_named_in(&line) {
             found.push(String::from_utf8_lossy(&line).trim_end().to_owned());
         }
+    }
+    Ok(Lines {
+        is_cut: found.left_out() > 0,
+        texts: found.into_lines().into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+    use crate::limits::TRACE_LINES_MAX;
+
+    fn answer(text: &str, is_cut: bool) -> types::Result<Lines> {
+        let text = text.as_bytes().to_vec();
+        lines_in(PageStart { text, is_cut })
+    }
+
+    #[test]
+    fn what_is_no_log_is_no_answer() {
+        assert_eq!(answer("", false).unwrap(), Lines::default());
+        let texts = vec!["{\"a\":1}".to_owned(), "{\"b\":2}".to_owned()];
+        let whole = Lines { texts, is_cut: false };
+        assert_eq!(answer("{\"a\":1}\n{\"b\":2}\n", false).unwrap(), whole);
+        let cut = Lines { is_cut: true, ..whole };
+        assert_eq!(answer("{\"a\":1}\n{\"b\":2}\n{\"c\"", true).unwrap(), cut);
+        let told = "{\"event\":\"lines_left_out\",\"lines\":7}\n{\"a\":1}\n{\"b\":2}\n";
+        assert_eq!(answer(told, false).unwrap(), cut);
+        for page in ["<!DOCTYPE html>\n", "ok", "[]", "{\"a\":1}\n<html>"] {
+            assert_eq!(
+                answer(page, false).unwrap_err().code(),
+                ErrorCode::PeerNotFound,
+                "{page}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_admin_address_sees_no_credential() {
+        let page = question(&Location::parse("http://127.0.0.1:9090").unwrap(), "65f2a1c09b3d");
+        assert_eq!(page.location.path(), "/trace/65f2a1c09b3d");
+        assert!(page.access.bearer.is_none() && page.access.identity.is_none());
+    }
+
+    #[test]
+    fn a_file_gives_its_last_lines() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let line = |number: usize| format!("{{\"n\":{number},\"job\":\"0123456789abcdef\"}}");
+        for number in 0..=TRACE_LINES_MAX {
+            writeln!(file, "{}\n{{\"job\":\"0123456789abcdef0\"}}", line(number)).unwrap();
+        }
+        let found = lines_of(file.path(), "0123456789abcdef").unwrap();
+        assert!(found.is_cut);
+        assert_eq!(found.texts.first(), Some(&line(1)));
+        assert_eq!(found.texts.last(), Some(&line(TRACE_LINES_MAX)));
     }
 }

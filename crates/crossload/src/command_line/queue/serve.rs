@@ -14,7 +14,7 @@ pub(crate) struct QueueServeOptions {
     /// Listen on this address; port 0 takes a free one [default: 127.0.0.1:8446]
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Address for metrics and health
+    /// Address for metrics, health, and lines of the log about a job
     ///
     /// Default: 127.0.0.1:9446 if it is free; with --config or --anonymous, none.
     #[arg(long, value_name = "ADDR:PORT")]
