@@ -14,8 +14,8 @@ section! {
     /// ([pages.md](pages.md)). Off without `listen` or `queue_listen`.
     "web" false Web {
         /// Address of the pages of `crossload serve`. On a loopback address, everyone on this
-        /// machine may look at them. Any other address needs `[server] certificate`, and `viewers` or
-        /// `operators`.
+        /// machine may look at them. Any other address needs `[server] certificate`, and
+        /// `viewers` or `operators`.
         listen: Option<SocketAddr> = Some(None) => RESTART;
         /// Address of the pages of `crossload queue serve`, likewise. They show the jobs of all
         /// users.

@@ -150,6 +150,7 @@ impl Order {
         done: Result<(), Error>,
         back: &str,
     ) -> Result<Response, Refusal> {
+        let subject = &*cut(subject);
         self.pages.access.events.acted(&Acted {
             action,
             subject,
@@ -172,15 +173,19 @@ fn demand_operator(viewer: &Viewer) -> Result<(), Refusal> {
     }
 }
 
+/// A name of any length, as it is logged and shown.
+fn cut(name: &str) -> String {
+    name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect()
+}
+
 fn missing(what: &str, name: &str) -> Error {
-    let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
-    let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
-    error.with_detail(format!("there is no {what} {name}"))
+    let error = Error::new(ErrorCode::NotShown, Side::Client, Phase::Open);
+    error.with_detail(format!("there is no {what} {}", cut(name)))
 }
 
 fn no_copy() -> Error {
-    let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
-    error.with_detail("no such copy runs; it may have ended")
+    let error = Error::new(ErrorCode::NotShown, Side::Client, Phase::Open);
+    error.with_detail("no such copy runs")
 }
 
 /// Shows a question to an operator.
@@ -236,7 +241,11 @@ async fn cancel_copy(
 ) -> Result<Response, Refusal> {
     let order = Order::read(pages, viewer, client, request).await?;
     let id = order.form.get("id");
-    let done = order.pages.of_endpoint()?.copies.stop(id).ok_or_else(no_copy);
+    let done = match order.pages.of_endpoint()?.copies.stop(id) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Error::new(ErrorCode::TooLate, Side::Client, Phase::Commit)),
+        None => Err(no_copy()),
+    };
     order.end("cancel_copy", id, done, "/now")
 }
 
@@ -302,6 +311,21 @@ async fn cancel_job(
     order.end("cancel_job", name, done, &back)
 }
 
+/// What a query or form says about draining.
+///
+/// # Errors
+/// `bad_request`: neither `yes` nor `no`.
+fn drains(form: &Form) -> Result<bool, Refusal> {
+    match form.get("drain") {
+        "yes" => Ok(true),
+        "no" => Ok(false),
+        _ => {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            Err(error.with_detail("drain is yes or no").into())
+        }
+    }
+}
+
 async fn ask_drain_worker(
     State(pages): State<Arc<Pages>>,
     Extension(viewer): Extension<Viewer>,
@@ -310,7 +334,7 @@ async fn ask_drain_worker(
 ) -> Result<Response, Refusal> {
     demand_operator(&viewer)?;
     let query = query(&uri);
-    let (name, drains) = (query.get("worker"), query.get("drain") != "no");
+    let (name, drains) = (query.get("worker"), drains(&query)?);
     let workers = pages.of_queue()?.now().await?.workers;
     let is_known = workers.iter().any(|worker| worker.name.raw() == name);
     if !is_known {
@@ -344,7 +368,7 @@ async fn drain_worker(
 ) -> Result<Response, Refusal> {
     let order = Order::read(pages, viewer, client, request).await?;
     let (queue, name) = (order.pages.of_queue()?, order.form.get("worker"));
-    let drains = order.form.get("drain") != "no";
+    let drains = drains(&order.form)?;
     let done = match queue.drain(name.to_owned(), drains, order.who().to_owned()).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(missing("worker", name)),

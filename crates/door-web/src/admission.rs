@@ -237,7 +237,7 @@ impl Access {
         // A token that is not valid is refused even where no client needs one: its client means it.
         let shows_token = headers.contains_key(header::AUTHORIZATION);
         match judged {
-            Err(refusal) if rights.is_open && (!shows_token || refusal.error().code() == ErrorCode::Forbidden) => {
+            Err(refusal) if rights.is_open && (!shows_token || refusal.error().code() == ErrorCode::PageForbidden) => {
                 Ok(Viewer::default())
             }
             judged => judged,

@@ -199,11 +199,9 @@ impl RunningCopies {
         self.lock().copies.get(transfer_id).map(Running::now)
     }
 
-    /// Ends a copy; `None`: none with this ID runs.
-    pub(crate) fn stop(&self, transfer_id: &str) -> Option<()> {
-        let listed = self.lock();
-        listed.copies.get(transfer_id)?.progress.stop();
-        Some(())
+    /// Ends a copy, or says that it is too late for that; `None`: none with this ID runs.
+    pub(crate) fn stop(&self, transfer_id: &str) -> Option<bool> {
+        Some(self.lock().copies.get(transfer_id)?.progress.stop())
     }
 
     /// Copies that run and are not listed.

@@ -99,7 +99,7 @@ pub(crate) fn demand_own_page(headers: &HeaderMap) -> Result<(), Refusal> {
 }
 
 pub(crate) fn forbidden(detail: &str) -> Refusal {
-    let error = Error::new(ErrorCode::Forbidden, Side::Client, Phase::Authorize);
+    let error = Error::new(ErrorCode::PageForbidden, Side::Client, Phase::Authorize);
     error.with_detail(detail).into()
 }
 

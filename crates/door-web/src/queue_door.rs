@@ -48,7 +48,7 @@ pub(crate) fn routes() -> Router<Arc<Pages>> {
 
 fn missing(what: &str, name: &str) -> Refusal {
     let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
-    let error = Error::new(ErrorCode::NotFound, Side::Client, Phase::Open);
+    let error = Error::new(ErrorCode::NotShown, Side::Client, Phase::Open);
     error.with_detail(format!("the queue has no {what} {name}")).into()
 }
 

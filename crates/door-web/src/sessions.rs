@@ -1,8 +1,8 @@
 //! Sessions of browsers whose clients have signed in, in memory.
 //!
-//! A browser holds a random identifier in a cookie. Here sessions are found by the hash of that: the
-//! time that a search takes says nothing about an identifier, and no copy of it is kept. A restart
-//! ends all sessions.
+//! A browser holds a random identifier in a cookie. Here sessions are found by the hash of that:
+//! the time that a search takes says nothing about an identifier, and no copy of it is kept. A
+//! restart ends all sessions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -10,7 +10,7 @@ use net::Ends;
 use remote::CreatedFile;
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
-use types::Phase;
+use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::{Budget, Flow};
 
@@ -41,7 +41,15 @@ struct Inner {
     paced_ms: AtomicU64,
     flow_mark: OnceLock<FlowMark>,
     stop: Notify,
+    ending: AtomicU8,
 }
+
+/// Nobody has decided about the end of a transfer.
+const OPEN: u8 = 0;
+/// An operator has ended it.
+const STOPPED: u8 = 1;
+/// Its file is being stored.
+const STORING: u8 = 2;
 
 /// What the flows of a transfer belong to.
 #[derive(Clone, Debug)]
@@ -85,6 +93,7 @@ impl Default for Inner {
             paced_ms: AtomicU64::new(0),
             flow_mark: OnceLock::new(),
             stop: Notify::new(),
+            ending: AtomicU8::new(OPEN),
         }
     }
 }
@@ -185,10 +194,35 @@ impl Progress {
         let _ = self.inner.flow_mark.set(mark);
     }
 
-    /// Ends the copy, by order of an operator.
-    pub fn stop(&self) {
+    /// Ends the copy, by order of an operator. Returns whether that is still possible: a file that
+    /// is being stored cannot be called back.
+    #[must_use]
+    pub fn stop(&self) -> bool {
+        if self.decide(STOPPED) == Err(STORING) {
+            return false;
+        }
         // It is kept until the copy's owner waits: between two of its waits nothing is lost.
         self.inner.stop.notify_one();
+        true
+    }
+
+    /// The file is about to be stored; from now on no operator ends the attempt.
+    ///
+    /// # Errors
+    /// `ended_by_operator`: an operator was faster.
+    pub(crate) fn begin_to_store(&self) -> Result<()> {
+        match self.decide(STORING) {
+            Err(STOPPED) => Err(Error::new(ErrorCode::EndedByOperator, Side::Active, self.phase())),
+            _ => {
+                self.enter(Phase::Commit);
+                Ok(())
+            }
+        }
+    }
+
+    fn decide(&self, end: u8) -> std::result::Result<u8, u8> {
+        let ending = &self.inner.ending;
+        ending.compare_exchange(OPEN, end, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// Waits until an operator ends the copy. One task waits at a time.
@@ -238,6 +272,9 @@ impl Progress {
 
     /// Notes that an attempt begins, which may create a file at the destination from now on.
     pub(crate) fn note_begun(&self) {
+        // The attempt before it has stored nothing.
+        let ending = &self.inner.ending;
+        let _ = ending.compare_exchange(STORING, OPEN, Ordering::AcqRel, Ordering::Acquire);
         *self.inner.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.note_created(None);
     }

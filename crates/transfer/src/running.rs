@@ -253,8 +253,7 @@ impl RunningCopy {
             biased;
             done = &mut self.engine => done.unwrap_or_else(|broken| Err(lost(broken))),
             () = self.progress.stopped() => {
-                let error = Error::new(ErrorCode::Cancelled, Side::Active, self.progress.phase());
-                Err(error.with_detail("ended by an operator"))
+                Err(Error::new(ErrorCode::EndedByOperator, Side::Active, self.progress.phase()))
             }
         }
     }

@@ -75,10 +75,9 @@ fn the_endpoint_is_shown_without_secrets() {
             .is_some_and(|checks| checks.iter().all(|one| one["ok"] == true))
     );
     assert!(!document.to_string().contains(secret.trim()));
-    let asked = |query: &str| -> Value {
+    let asked = |query: &str| {
         let place = format!("{}/endpoint?{query}", server.log().pages_url("http"));
-        let answer = lab.curl(&["-H", "Accept: application/json", &place]).expect(200);
-        serde_json::from_str::<Value>(&answer.text()).expect("JSON")["explain"].clone()
+        lab.page_json(&place)["explain"].clone()
     };
     assert_eq!(asked("path=/data/f&op=write")[1]["allowed"], true);
     let elsewhere = asked("path=/elsewhere/f&op=read&subject=/CN=Jane");

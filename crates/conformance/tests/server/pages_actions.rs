@@ -59,7 +59,7 @@ impl Moving {
         until("ended", LIMIT, || !self.copy.is_running());
         let said = self.copy.stdout();
         assert!(
-            said.contains("failure") && said.contains("ended by an operator"),
+            said.contains("failure") && said.contains("canceled by an operator"),
             "{said}"
         );
         until("gone", LIMIT, || running(pages)["totals"]["running"] == 0);
@@ -71,7 +71,7 @@ impl Moving {
             let action = lines.iter().find(acted);
             let transfer = lines.iter().find(ended);
             action.is_some_and(|line| line["result"] == "done" && line["who"].is_string())
-                && transfer.is_some_and(|line| line["error"]["message"].to_string().contains("ended by an operator"))
+                && transfer.is_some_and(|line| line["error"]["message"].to_string().contains("canceled by an operator"))
         });
     }
 }

@@ -75,13 +75,15 @@ const PHRASES: [(&str, ErrorCode); 27] = [
 ];
 
 /// What servers write before the status that the other side gave them.
-const STATUS_MARKS: [&str; 6] = [
+const STATUS_MARKS: [&str; 7] = [
     "status code ",
     "rejected get: ",
     "rejected put: ",
     "rejected head: ",
     "the peer answered ",
     "returned http ",
+    // XRootD 6.2.
+    "remote host returned '",
 ];
 
 /// The code of a failed copy, from the words of the active side.
@@ -91,6 +93,9 @@ pub(crate) fn code_of_words(words: &str) -> ErrorCode {
     }
     if words.contains(ErrorCode::SignatureExpired.meaning()) {
         return ErrorCode::SignatureExpired;
+    }
+    if words.contains(ErrorCode::EndedByOperator.meaning()) {
+        return ErrorCode::EndedByOperator;
     }
     let words = words.to_ascii_lowercase();
     let quoted = STATUS_MARKS.iter().find_map(|mark| {
@@ -131,6 +136,7 @@ pub(crate) fn side_of_words(words: &str, active: Side, other: Side) -> Side {
     }
     let speaks_of_other = [
         "remote side",
+        "remote host returned",
         "rejected get",
         "rejected put",
         "rejected head",
@@ -251,6 +257,11 @@ mod tests {
                 Side::Client,
             ),
             (
+                "destination transfer: Operation canceled by an operator",
+                ErrorCode::EndedByOperator,
+                Side::Destination,
+            ),
+            (
                 "source authenticate: Permission denied by the peer: credential required, root://a//f",
                 ErrorCode::PeerDenied,
                 Side::Source,
@@ -262,6 +273,11 @@ mod tests {
                 Side::Destination,
             ),
             ("Couldn't resolve host name", ErrorCode::PeerUnresolved, Side::Source),
+            (
+                "remote host returned '403 Forbidden' while fetching file size",
+                ErrorCode::PeerForbidden,
+                Side::Source,
+            ),
             ("Transferred a partial file", ErrorCode::PeerFailed, Side::Source),
             (
                 "source tls: Cannot set up a TLS connection to the peer (the certificate's issuer is not trusted here), \

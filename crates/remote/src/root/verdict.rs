@@ -43,6 +43,9 @@ pub(super) fn refused(file: &Resource, refusal: &Refused, is_encrypted: bool) ->
     if says_delegation_expired(&refusal.words) {
         return recoded(&error, ErrorCode::DelegationExpired, file);
     }
+    if refusal.words.contains(ErrorCode::EndedByOperator.meaning()) {
+        return recoded(&error, ErrorCode::EndedByOperator, file);
+    }
     if refusal.number != ErrorNumber::NOT_AUTHORIZED {
         return error;
     }

@@ -130,7 +130,7 @@ impl Copy<'_> {
         }
         let verified = compare(self.order, &ours, &theirs, Side::Source)?;
         self.source.check_unchanged().await?;
-        self.progress.enter(Phase::Commit);
+        self.progress.begin_to_store()?;
         let stored = part.commit(fetched.bytes, ours.clone()).await?;
         Ok(Moved {
             bytes: fetched.bytes,
