@@ -83,7 +83,7 @@ impl CopiedWithin {
     }
 }
 
-/// What the server says of a stored file.
+/// What the server says of a stored file, and what is known of what it was sent.
 #[derive(Clone, Debug, Default)]
 pub struct Stored {
     /// The file did not exist before.
@@ -93,12 +93,22 @@ pub struct Stored {
     pub is_pending: bool,
     /// Checksums of the stored file, as the server computed them.
     pub checksums: Vec<Checksum>,
-    /// Checksums of what was sent, which the protocol needs and has computed on the way.
+    /// Checksums of what was sent, computed on the way.
     pub sent: Vec<Checksum>,
     /// The version that was stored, if the server names it (RFC 9110 §8.8.3).
     pub version: Option<Validator>,
     /// The file has the time of [`PutOptions::modified`].
     pub keeps_modified: bool,
+}
+
+impl Stored {
+    /// With more checksums of what was sent.
+    #[must_use]
+    pub fn with_sent(&self, computed: &[Checksum]) -> Self {
+        let mut stored = self.clone();
+        stored.sent.extend_from_slice(computed);
+        stored
+    }
 }
 
 /// What a server of the XRootD protocol offers in the login.

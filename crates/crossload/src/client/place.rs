@@ -148,6 +148,11 @@ impl Place {
         }
     }
 
+    /// Whether it is in an object store.
+    pub(crate) fn is_s3(&self) -> bool {
+        matches!(self, Self::Remote(location) if location.is_s3())
+    }
+
     /// The server; empty for this machine.
     pub(crate) fn server(&self) -> String {
         match self {

@@ -131,17 +131,17 @@ impl Copy<'_> {
             }
         };
         send_damaged_again(local, upload.outlet()).await?;
-        self.check_before_close(upload.as_mut()).await?;
-        self.progress.enter(Phase::Commit);
-        let finished = upload.finish().await;
         let computed = hasher.map(Hasher::finish).unwrap_or_default();
-        let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &facts.checksums))?;
-        let _ = asked.stored.set((bytes, stored.clone()));
         let kept = local.map(|_| facts.checksums.clone()).unwrap_or_default();
         let mut theirs = facts.checksums;
         if let Some(incoming) = incoming {
             theirs.extend(incoming.facts().checksums);
         }
+        self.check_before_close(upload.as_mut(), &computed, &theirs).await?;
+        self.progress.begin_to_store()?;
+        let finished = upload.finish().await;
+        let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &theirs))?;
+        let _ = asked.stored.set((bytes, stored.with_sent(&computed)));
         let moved = Moved {
             bytes,
             streams: 1,
@@ -165,11 +165,19 @@ impl Copy<'_> {
         }
     }
 
-    /// Checks the source once more if the server keeps only what is closed.
-    async fn check_before_close(&self, upload: &mut dyn UploadStream) -> Result<()> {
-        match upload.created().is_some_and(|created| created.identity.is_unclosed) {
-            true => self.source.check_unchanged().await,
-            false => Ok(()),
+    /// Checks the data and the source once more if the server keeps only what is closed.
+    async fn check_before_close(
+        &self,
+        upload: &mut dyn UploadStream,
+        computed: &[Checksum],
+        theirs: &[Checksum],
+    ) -> Result<()> {
+        if !upload.created().is_some_and(|created| created.identity.is_unclosed) {
+            return Ok(());
+        }
+        match compare(self.order, computed, theirs, Side::Source) {
+            Err(differs) if differs.code() == ErrorCode::ChecksumMismatch => Err(differs),
+            _ => self.source.check_unchanged().await,
         }
     }
 

@@ -12,8 +12,8 @@
 //! 4. The file was last written to while our copy ran. Over the XRootD protocol it was not written
 //!    to since the copy failed. Over HTTP its last change is not before our copy began, nor after
 //!    it ended, by the server's own clock, if it tells these times.
-//! 5. Its content is ours: it begins like the source's, or it is as long as what was sent, if the
-//!    server also tells the time.
+//! 5. Its content is ours: it has the checksum of what was sent, it begins like the source's, or it
+//!    is as long as what was sent, if the server also tells the time or names the file.
 //! 6. It does not change between two looks, so no client is writing it. Over HTTP they are further
 //!    apart. A part that the server lets no other client open is looked at for some seconds: a busy
 //!    server still writes what it had received when the connection broke.
@@ -377,12 +377,28 @@ impl Removal<'_> {
             // Nothing in it shows whose it is.
             Some(0) => Ok(is_named),
             // As long as what was sent, and not written to since the server said that it stored it.
-            Some(bytes) if is_stored && file.age_s.is_some() && self.failed.part_bytes_max == Some(bytes) => Ok(true),
+            Some(bytes) if is_stored && self.failed.part_bytes_max == Some(bytes) && (is_named || file.age_s.is_some()) => {
+                Ok(true)
+            }
+            // What arrived here damaged is not what the source has.
+            Some(_) if is_stored && self.has_sent_checksum().await => Ok(true),
             // Its name or the server's answer prove the rest.
             Some(bytes) if is_named || is_stored => self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await,
             // Another client may copy the same file.
             Some(_) => Ok(false),
         }
+    }
+
+    /// Whether the server reports a checksum that what was sent has too.
+    async fn has_sent_checksum(&self) -> bool {
+        let sent = self.failed.stored.map(|stored| &stored.sent[..]).unwrap_or_default();
+        for sum in sent {
+            let found = self.sink.look(&[sum.algorithm()]).await;
+            if found.is_ok_and(|found| found.checksums.contains(sum)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether the first `count` bytes are the same on both sides.

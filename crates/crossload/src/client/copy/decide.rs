@@ -44,6 +44,9 @@ impl IfExists {
     }
 }
 
+/// Why a newer file is no success of `--update`: an earlier copy that failed may have left it.
+const NEWER_AND_OTHER: &str = "it is newer and as long as the source, and has another checksum; -f replaces it";
+
 /// What is done with a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Decision {
@@ -137,11 +140,16 @@ impl Copier {
             IfExists::Skip => Ok(Decision::Skip(Reason::Exists)),
             IfExists::Refuse => Err(exists(pair)),
             IfExists::Update => match (pair.info.modified_s, there.modified_s) {
-                // What an interrupted copy left is newer than its source, too.
-                (Some(here), Some(modified_s)) if modified_s > here => match self.beginning(pair, there).await? {
-                    Beginning::Yes => Ok(replace),
-                    Beginning::No => Ok(Decision::Skip(Reason::Newer)),
-                    Beginning::Perhaps => Err(too_long(pair)),
+                // What an interrupted or damaged copy left is newer than its source, too.
+                (Some(here), Some(modified_s)) if modified_s > here => match self.compare(pair, there).await? {
+                    Compared::OtherSize => match self.beginning(pair, there).await? {
+                        Beginning::Yes => Ok(replace),
+                        Beginning::No => Ok(Decision::Skip(Reason::Newer)),
+                        Beginning::Perhaps => Err(too_long(pair)),
+                    },
+                    Compared::OtherChecksum => Err(exists(pair).with_detail(NEWER_AND_OTHER)),
+                    compared if compared.is_equal() => Ok(Decision::Skip(Reason::Equal(compared))),
+                    _ => Ok(Decision::Skip(Reason::Newer)),
                 },
                 _ => Ok(self.skip_equal(pair, there).await?.map_or(replace, Decision::Skip)),
             },
