@@ -2,6 +2,7 @@
 //! crate reads arguments and the environment.
 #![forbid(unsafe_code)]
 
+mod authorities;
 mod cached_files;
 mod check;
 mod client;

@@ -18,11 +18,11 @@ const SCORE_MAX: u8 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// It was tried, and is not at fault for what failed.
+    /// Some of its copies succeeded, and it is not at fault for what failed.
     Good,
     /// It is at fault.
     Bad,
-    /// Nothing was tried, or it stays undecided.
+    /// Nothing was tried, nothing succeeded, or it stays undecided.
     Unknown,
     /// It was announced to be out of service.
     InDowntime,
@@ -71,11 +71,13 @@ impl RunVerdict {
         let counts = counts(run);
         let endpoints = run.endpoints.iter().map(|endpoint| {
             let counts = counts.get(endpoint.name.as_str()).copied().unwrap_or_default();
-            let is_tried = counts.tried_as_source + counts.tried_as_destination > 0;
+            // A run in which all failed, and that blames none, makes none good.
+            let has_passed = counts.tried_as_source > counts.failed_as_source
+                || counts.tried_as_destination > counts.failed_as_destination;
             let condition = match blame.about(&endpoint.name) {
                 _ if endpoint.downtime.is_some() => Condition::InDowntime,
                 Some(Verdict::Named) => Condition::Bad,
-                None if is_tried => Condition::Good,
+                None if has_passed => Condition::Good,
                 _ => Condition::Unknown,
             };
             EndpointVerdict {

@@ -1,5 +1,6 @@
 //! What `mesh`, `stress` and `smoke` have in common: a file of endpoints, reports, and the history.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -128,6 +129,67 @@ fn a_mesh_reports_on_itself_and_tries_its_outputs_first() {
 }
 
 #[test]
+fn copies_between_the_protocols_pass_where_the_file_asks_for_them() {
+    let Some(site) = Site::start("copies_between_the_protocols_pass_where_the_file_asks_for_them") else {
+        return;
+    };
+    let parts = [("ONE", "one"), ("TWO", "two")].map(|(name, directory)| {
+        let path = format!("/data/{directory}");
+        endpoint(name, &[&site.url(&path), &site.ours.root_url(&path)], "")
+    });
+    let mesh = "[mesh]\ntitle = \"both\"\nsize = \"100KB\"\nmixed = true\nmodes = [\"streamed\"]\n".to_owned();
+    let file = plain(&site.lab.file([&[mesh], &parts[..]].concat().concat().as_bytes()));
+    let results = last_json(&site.run("mesh", &[&file, "--json"]).succeeded());
+    let cells = results["cells"].as_array().expect("cells").iter();
+    let mut crossing: Vec<String> = cells
+        .filter(|cell| cell["outcome"]["is"] == "passed" && cell["link"]["source"] == "ONE")
+        .map(|cell| {
+            let family = |end: &str| {
+                cell["link"][end]
+                    .as_str()
+                    .unwrap_or_default()
+                    .trim_end_matches('s')
+                    .to_owned()
+            };
+            format!("{}>{}", family("source_protocol"), family("destination_protocol"))
+        })
+        .collect();
+    crossing.sort();
+    assert_eq!(
+        crossing,
+        ["http>http", "http>root", "root>http", "root>root"],
+        "{results:#}"
+    );
+    // A stress test of the XRootD protocol, by the mode that HTTP has not.
+    let arguments = [
+        &*file,
+        "--protocol",
+        "root",
+        "--mode",
+        "rendezvous",
+        "--copies",
+        "5",
+        "--per",
+        "1s",
+        "--size",
+        "10KB",
+        "--ramp",
+        "0",
+        "--hold",
+        "1s",
+        "--json",
+    ];
+    let loaded = last_json(&site.run("stress", &arguments).succeeded());
+    let cells = loaded["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 2, "{loaded:#}");
+    for cell in cells {
+        assert_eq!(cell["link"]["mode"], "rendezvous", "{loaded:#}");
+        assert!(cell["copies"].as_u64() > Some(0), "{loaded:#}");
+    }
+    assert!(site.is_clean());
+}
+
+#[test]
 fn what_is_not_tried_has_its_reason() {
     let Some(site) = Site::start("what_is_not_tried_has_its_reason") else {
         return;
@@ -219,10 +281,14 @@ fn smoke_probes_a_list_each_day_and_says_how_its_endpoints_stand() {
     let saved: Value = serde_json::from_str(&fs::read_to_string(&save).expect("a run")).expect("JSON");
     assert_eq!(site.history(&["export", "--history", &history]), [saved]);
     assert!(site.is_clean());
-    // What it prints as JSON names the endpoint.
+    // What it prints as JSON names the endpoint. One that reports no checksums is not asked for
+    // any.
+    let unsummed = endpoint("UNSUMMED", &[&site.url("/data")], "checksums = false");
+    let bad = endpoint("BAD", &[NOWHERE], "");
+    let file = site.file(&[one, two, bad, unsummed]);
     let lines = json_lines(
         &site
-            .run("smoke", &["--list", &with(NOWHERE), "--size", "100KB", "--json"])
+            .run("smoke", &["--list", &file, "--size", "100KB", "--json"])
             .failed_with(1),
     );
     let (sum, probes) = lines.split_last().expect("lines");
@@ -237,6 +303,11 @@ fn smoke_probes_a_list_each_day_and_says_how_its_endpoints_stand() {
             .iter()
             .any(|probe| probe["endpoint"] == "ONE" && probe["outcome"] == "passed")
     );
+    let summed = probes
+        .iter()
+        .filter(|probe| probe["probe"].as_str().is_some_and(|name| name.contains("adler32")));
+    let summed: BTreeSet<&str> = summed.filter_map(|probe| probe["endpoint"].as_str()).collect();
+    assert!(summed.contains("ONE") && !summed.contains("UNSUMMED"), "{summed:?}");
 }
 
 #[test]

@@ -380,7 +380,12 @@ fn a_stress_test_begins_no_copy_to_an_endpoint_without_room() {
     let file = servers.file(&[
         "[mesh]\ntitle = \"full\"\n",
         &endpoint("OURS", &[&servers.urls("roomy")[0]], ""),
-        &endpoint("FULL", &[&full.url("/data")], "roles = [\"destination\", \"active\"]"),
+        // The room is that of the directory above, until the first file makes this one.
+        &endpoint(
+            "FULL",
+            &[&full.url("/data/new/one")],
+            "roles = [\"destination\", \"active\"]",
+        ),
     ]);
     let (run, results) = stress(&servers, &file, "1s", &["--size", "400KB"]);
     assert_eq!(run.code, Some(2), "{}", run.said());

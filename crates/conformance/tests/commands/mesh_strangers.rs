@@ -169,6 +169,31 @@ fn a_file_counts_as_removed_only_if_it_is_not_found_then() {
     );
 }
 
+#[test]
+fn files_that_only_the_servers_can_see_are_named() {
+    let test = "files_that_only_the_servers_can_see_are_named";
+    let Some(server) = Server::start(test) else { return };
+    let (source, destination) = (server.plain("source"), server.plain("destination"));
+    let encrypted = server.ours.url("/data/destination");
+    let file = server.file(
+        "push",
+        &[
+            endpoint("SOURCE", &[&source.url], "roles = [\"source\", \"active\"]"),
+            endpoint("UNKNOWN", &[&encrypted], DESTINATION),
+        ],
+    );
+    // The source trusts the destination, and this client does not.
+    let arguments = ["mesh", file.to_str().expect("plain"), "--json"];
+    let run = run(&server.lab.client(arguments).expect("the client is built"));
+    let left = visible(&destination.path);
+    assert!(
+        run.code == Some(1) && left.len() == 1 && run.stderr.contains(&left[0]),
+        "{left:?}\n{}",
+        run.said()
+    );
+    assert_eq!(visible(&source.path), Vec::<String>::new());
+}
+
 /// How a source is untrue.
 #[derive(Clone, Copy, Debug)]
 enum Lie {

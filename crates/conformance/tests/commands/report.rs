@@ -392,7 +392,11 @@ fn mistakes_about_where_results_go_are_found_before_the_run() {
         }
         refused(command, &["--mail-from", "a@b, c@d"], "not a mail address");
         let trusting = ["--webhook", "https://127.0.0.1:1/", "--report-cacert", "/no/such/file"];
-        refused(command, &trusting, "/no/such/file");
+        refused(
+            command,
+            &trusting,
+            "--report-cacert names /no/such/file: there is no such file",
+        );
     }
     for option in ["--queue", "--capabilities-to"] {
         refused(

@@ -2,7 +2,6 @@
 
 mod account;
 mod attributes;
-mod authorities;
 mod bar;
 pub(crate) mod bench;
 mod cleanup;

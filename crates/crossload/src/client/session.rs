@@ -17,7 +17,6 @@ use transfer::route::LearnedAbilities;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::account::FoundAccount;
-use super::authorities;
 use super::credentials::Credentials;
 pub(crate) use super::info::Info;
 use super::last_asked::LastAsked;
@@ -28,8 +27,8 @@ use crate::command_line::{Common, TransferOptions};
 use crate::failure::Failure;
 use crate::made_client::client_options;
 use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
-use crate::output;
 use crate::remotes::state_directory;
+use crate::{authorities, output};
 use storage::local::{self, LocalEntries, LocalFiles, Unfit};
 
 /// Entries of a local directory that are read at once.

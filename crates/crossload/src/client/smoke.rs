@@ -1,7 +1,7 @@
 //! `crossload smoke`: tests an endpoint with every request that a transfer needs.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use credentials::discovery::trust_directory;
 use futures_util::StreamExt as _;
@@ -33,6 +33,15 @@ struct Target {
     smoke: Smoke<'static>,
 }
 
+/// What an endpoint is probed with.
+struct Probed {
+    seen: EndpointSeen,
+    places: Vec<Location>,
+    has_checksums: bool,
+    at_hand: Vec<Credential>,
+    missing: Vec<(Kind, String)>,
+}
+
 /// Runs the probes. The exit code is 0 if all passed, 1 if one failed, 2 if one was skipped.
 ///
 /// # Errors
@@ -54,7 +63,8 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
     };
     let page = Page::open(&reports, None).await?;
     super::end_at_second_interrupt(INTERRUPTED).map_err(|cause| Failure::system("cannot receive signals", &cause))?;
-    let started_ms = now_ms();
+    // The end is counted from the begin, whatever happens to the clock.
+    let (started_ms, started) = (now_ms(), Instant::now());
     let running = stream::iter(&targets).for_each_concurrent(ENDPOINTS_AT_ONCE, |target| target.smoke.run());
     let interrupted = tokio::select! {
         () = running => None,
@@ -71,7 +81,8 @@ async fn probe(options: &SmokeOptions) -> Result<u8, Failure> {
         true => output::json(&tally.to_json()),
         false => output::line(&format!("\n{tally}")),
     }
-    let results = results(title, started_ms, interrupted, targets);
+    let took_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let results = results(title, started_ms, took_ms, interrupted, targets);
     conclude(options, &reports, page.as_ref(), &results).await?;
     match interrupted {
         Some(why) => Err(Failure {
@@ -108,7 +119,14 @@ async fn single(session: &ClientContext, options: &SmokeOptions) -> Result<(Stri
         name,
         ..EndpointSeen::default()
     };
-    let target = target(session, options, seen, places, at_hand, missing).await?;
+    let probed = Probed {
+        seen,
+        places,
+        has_checksums: true,
+        at_hand,
+        missing,
+    };
+    let target = target(session, options, probed).await?;
     Ok((title.unwrap_or_default(), vec![target]))
 }
 
@@ -127,25 +145,33 @@ async fn listed(
             None => endpoint.places.iter().map(|place| place.location.clone()).collect(),
         };
         let (at_hand, missing) = endpoint_credentials(session, &endpoint);
-        targets.push(target(session, options, seen, places, at_hand, missing).await?);
+        let probed = Probed {
+            seen,
+            places,
+            has_checksums: endpoint.has_checksums,
+            at_hand,
+            missing,
+        };
+        targets.push(target(session, options, probed).await?);
     }
     Ok((file.mesh.title, targets))
 }
 
-async fn target(
-    session: &ClientContext,
-    options: &SmokeOptions,
-    seen: EndpointSeen,
-    places: Vec<Location>,
-    at_hand: Vec<Credential>,
-    missing: Vec<(Kind, String)>,
-) -> Result<Target, Failure> {
+async fn target(session: &ClientContext, options: &SmokeOptions, probed: Probed) -> Result<Target, Failure> {
+    let Probed {
+        seen,
+        places,
+        has_checksums,
+        at_hand,
+        missing,
+    } = probed;
     let kinds = Some(options.credential_kinds.clone()).filter(|kinds| !kinds.is_empty());
     let wanted = Options {
         places,
         pull: self::places(session, &options.pull).await?,
         push: self::places(session, &options.push).await?,
         kinds,
+        has_checksums,
         size_bytes: options.size,
         trust: trust(&options.common),
     };
@@ -166,7 +192,7 @@ async fn target(
 }
 
 /// The results as a run of the history; `ended_by`: why it ended early.
-fn results(title: String, started_ms: u64, ended_by: Option<&str>, targets: Vec<Target>) -> Run {
+fn results(title: String, started_ms: u64, took_ms: u64, ended_by: Option<&str>, targets: Vec<Target>) -> Run {
     let cells = targets
         .iter()
         .flat_map(|target| smoke_cells(&target.seen.name, &target.smoke.probes(), started_ms));
@@ -174,7 +200,7 @@ fn results(title: String, started_ms: u64, ended_by: Option<&str>, targets: Vec<
         instrument: Instrument::Smoke,
         title,
         started_ms,
-        ended_ms: now_ms(),
+        ended_ms: started_ms.saturating_add(took_ms),
         program: concat!("crossload ", env!("CARGO_PKG_VERSION")).to_owned(),
         is_complete: ended_by.is_none(),
         ended_by: ended_by.map(str::to_owned),

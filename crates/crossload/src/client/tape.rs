@@ -270,6 +270,12 @@ impl<'a> Tape<'a> {
         self.last = Some(ErrorCode::StagingFailed.exit_code());
     }
 
+    fn fail_missing(&mut self, group: &Group, file: &File) {
+        let location = group.place.location.with_path(&file.path);
+        let error = Error::new(ErrorCode::PeerNotFound, group.place.side, Phase::Open);
+        self.fail(std::slice::from_ref(file), error.with_subject(&location));
+    }
+
     /// Asks for all files. Returns the requests that were accepted.
     async fn request<'g>(
         &mut self,
@@ -347,6 +353,7 @@ impl<'a> Tape<'a> {
                     self.last = Some(ErrorCode::Cancelled.exit_code());
                 }
                 StageState::Failed(words) => self.fail_one(&file, &words),
+                StageState::Missing(_) => self.fail_missing(group, &file),
             }
         }
         request.pending = pending;
@@ -369,11 +376,7 @@ impl<'a> Tape<'a> {
         let locality = match state {
             ArchiveState::At(locality) => locality,
             ArchiveState::Refused(words) => return self.fail_one(file, &words),
-            ArchiveState::Missing(_) => {
-                let location = group.place.location.with_path(&file.path);
-                let error = Error::new(ErrorCode::PeerNotFound, group.place.side, Phase::Open);
-                return self.fail(std::slice::from_ref(file), error.with_subject(&location));
-            }
+            ArchiveState::Missing(_) => return self.fail_missing(group, file),
             ArchiveState::Unanswered => return self.fail_one(file, "the answer does not name this file"),
         };
         let words = match locality {

@@ -12,6 +12,7 @@ use history::Run;
 use reports::View;
 use reports::text::{self, Terminal};
 
+use crate::authorities::refuse_unusable_of_reports;
 use crate::command_line::{ReportOnOptions, ReportOptions};
 use crate::exit_code::SOME_FAILED;
 use crate::failure::Failure;
@@ -39,6 +40,7 @@ pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
     runtime.block_on(async {
         webhook::place(&options.reports)?;
         files::refuse_overwriting(&options.reports, None, &[Some(&options.run)])?;
+        refuse_unusable_of_reports(&options.reports.report_cacert)?;
         let run = files::read_run(&options.run)?;
         let page = Page::open(&options.reports, Some(options.run.clone())).await?;
         let told = tell(&run, &options.reports, options.json).await;
@@ -133,6 +135,7 @@ pub(crate) fn try_outputs(
     inputs: &[Option<&Path>],
 ) -> Result<(), Failure> {
     files::refuse_overwriting(options, save, inputs)?;
+    refuse_unusable_of_reports(&options.report_cacert)?;
     let mut failures = files::try_all(options, save);
     failures.extend(mail::try_out(options).err());
     failures.extend(webhook::try_out(options).err());

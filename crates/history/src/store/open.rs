@@ -69,8 +69,8 @@ impl Store {
         // SQLite says only that it cannot open the file.
         std::fs::File::open(path).map_err(StoreError::File)?;
         let connection = match readable(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
-            // A reader needs files beside it, and cannot make them. Without a log beside it, no
-            // process writes, and the file alone has everything.
+            // A reader needs files beside it, and cannot make them: it may not, or there is no
+            // room. Without a log beside it, no process writes, and the file alone has everything.
             Err(error) if needs_files(&error) && !beside(path, "-wal").exists() => read_unchanging(path)?,
             opened => opened?,
         };
@@ -108,7 +108,7 @@ pub(super) fn read_unchanging(path: &Path) -> Result<Connection, rusqlite::Error
 fn needs_files(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::DiskFull | ErrorCode::SystemIoFailure)
     )
 }
 

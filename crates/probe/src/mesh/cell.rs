@@ -310,6 +310,10 @@ impl Attempt<'_, '_> {
         };
         let Timed { result, took } = timed(mesh.settings.copy_timeout, side, &self.destination.location, copying).await;
         let note = notes.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if progress.moved_bytes() > 0 || progress.phase() == Phase::Checksum {
+            // Something is there, even if only the two servers can see it.
+            mesh.litter.has_made(self.destination);
+        }
         let result = self.examined(result).await;
         let fault = result
             .err()

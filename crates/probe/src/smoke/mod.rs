@@ -46,6 +46,8 @@ pub struct Options {
     pub push: Vec<Location>,
     /// The kinds of credentials that were asked for. Without, all that are at hand.
     pub kinds: Option<Vec<Kind>>,
+    /// Whether the endpoint reports checksums; if not, it is not asked for any.
+    pub has_checksums: bool,
     /// Size of the files that are made, in bytes.
     pub size_bytes: u64,
     /// For the commands that reproduce a failure.

@@ -13,13 +13,28 @@ use crate::steps::{self, ADLER32, ADLER32_OR_MD5, own_file};
 /// For how long macaroons are asked for: the smoke test's half an hour.
 pub(super) const MACAROON_S: u64 = 1800;
 
-/// Questions for checksums over HTTP: name, algorithms, and whether with the file.
-const DIGESTS: [(&str, &[ChecksumAlgorithm], bool); 4] = [
-    ("adler32 by HEAD", ADLER32, false),
-    ("adler32 or md5 by HEAD", ADLER32_OR_MD5, false),
-    ("adler32 by GET", ADLER32, true),
-    ("adler32 or md5 by GET", ADLER32_OR_MD5, true),
+/// A question for checksums.
+struct Question {
+    /// The name of its probe.
+    name: &'static str,
+    wanted: &'static [ChecksumAlgorithm],
+    /// Whether it comes with the request for the file.
+    by_get: bool,
+}
+
+impl Question {
+    const fn new(name: &'static str, wanted: &'static [ChecksumAlgorithm], by_get: bool) -> Self {
+        Self { name, wanted, by_get }
+    }
+}
+
+const DIGESTS_HTTP: [Question; 4] = [
+    Question::new("adler32 by HEAD", ADLER32, false),
+    Question::new("adler32 or md5 by HEAD", ADLER32_OR_MD5, false),
+    Question::new("adler32 by GET", ADLER32, true),
+    Question::new("adler32 or md5 by GET", ADLER32_OR_MD5, true),
 ];
+const DIGESTS_ROOT: [Question; 1] = [Question::new("adler32", ADLER32, false)];
 
 impl Smoke<'_> {
     /// All credentials at one address.
@@ -155,20 +170,28 @@ impl Smoke<'_> {
             let lines = self.context(at).size(file);
             let asked = steps::size(&key.client, &target, self.content.size_bytes());
             self.judge("size", &target, at, lines, timed(CONTROL_TIMEOUT, &target, asked).await);
-        } else if file.is_xrootd() {
-            let lines = self.context(at).checksum(file, "adler32", false);
-            let asked = steps::digest(&key.client, &target, &self.content, ADLER32, false);
-            self.judge("adler32", &target, at, lines, timed(DATA_TIMEOUT, &target, asked).await);
-        } else {
-            for (name, wanted, by_get) in DIGESTS {
-                let names: Vec<&str> = wanted.iter().map(|one| one.name()).collect();
-                let lines = self.context(at).checksum(file, &names.join(","), by_get);
-                let asked = steps::digest(&key.client, &target, &self.content, wanted, by_get);
-                self.judge(name, &target, at, lines, timed(DATA_TIMEOUT, &target, asked).await);
+        } else if self.options.has_checksums {
+            let questions = if file.is_xrootd() {
+                &DIGESTS_ROOT[..]
+            } else {
+                &DIGESTS_HTTP
+            };
+            for question in questions {
+                self.checksum(question, key, &target, at).await;
             }
+        }
+        if file.is_http() {
             self.lower_case(key, &target, at).await;
         }
         self.delete("delete", key, &target, at).await;
+    }
+
+    async fn checksum(&self, question: &Question, key: &Credential, target: &Resource, at: At<'_>) {
+        let Question { name, wanted, by_get } = *question;
+        let names: Vec<&str> = wanted.iter().map(|one| one.name()).collect();
+        let lines = self.context(at).checksum(&target.location, &names.join(","), by_get);
+        let asked = steps::digest(&key.client, target, &self.content, wanted, by_get);
+        self.judge(name, target, at, lines, timed(DATA_TIMEOUT, target, asked).await);
     }
 
     /// The name of the authentication scheme is the same in any case (RFC 9110 §11.1), and the

@@ -246,7 +246,7 @@ pub(super) fn verdict(member: &StageMember, state: StageState) -> Option<Verdict
             is_last_step: member.is_last_step,
         }),
         StageState::Canceled => Some(Verdict::Failed("the tape system has canceled the request".to_owned())),
-        StageState::Failed(words) => Some(Verdict::Failed(words)),
+        StageState::Failed(words) | StageState::Missing(words) => Some(Verdict::Failed(words)),
     }
 }
 

@@ -128,6 +128,7 @@ impl Place {
     fn staged(&self, state: StageState) -> StageState {
         match state {
             StageState::Failed(words) => StageState::Failed(self.words(words)),
+            StageState::Missing(words) => StageState::Missing(self.words(words)),
             other => other,
         }
     }

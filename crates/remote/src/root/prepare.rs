@@ -114,7 +114,8 @@ impl Client {
         for state in self.located(place, paths).await? {
             states.push(match state {
                 ArchiveState::At(Locality::Tape) => StageState::Waiting,
-                ArchiveState::Refused(words) | ArchiveState::Missing(words) => StageState::Failed(words),
+                ArchiveState::Refused(words) => StageState::Failed(words),
+                ArchiveState::Missing(words) => StageState::Missing(words),
                 _ => StageState::OnDisk,
             });
         }
@@ -193,8 +194,11 @@ fn state(entry: &Value) -> StageState {
     let is = |key: &str| entry[key].as_bool();
     match () {
         () if is("online") == Some(true) => StageState::OnDisk,
+        () if is("path_exists") == Some(false) && words.is_empty() => {
+            StageState::Missing("there is no such file".to_owned())
+        }
+        () if is("path_exists") == Some(false) => StageState::Missing(words.to_owned()),
         () if !words.is_empty() => StageState::Failed(words.to_owned()),
-        () if is("path_exists") == Some(false) => StageState::Failed("there is no such file".to_owned()),
         () if is("has_reqid") == Some(false) || is("requested") == Some(false) => StageState::Canceled,
         () => StageState::Started,
     }
@@ -218,7 +222,7 @@ mod tests {
             StageState::OnDisk,
             StageState::Started,
             failed("torn"),
-            failed("there is no such file"),
+            StageState::Missing("there is no such file".to_owned()),
             StageState::Canceled,
             failed("the answer does not name this file"),
         ];

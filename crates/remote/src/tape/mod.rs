@@ -102,6 +102,8 @@ pub enum StageState {
     Canceled,
     /// It will not come, for this reason in the tape system's words.
     Failed(String),
+    /// There is no such file, in the tape system's words.
+    Missing(String),
 }
 
 /// Where the copies of a file are.

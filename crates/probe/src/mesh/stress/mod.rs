@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::{self, FuturesUnordered};
 use history::{Cell, Instrument, Run};
 use remote::Resource;
-use types::Side;
+use types::{ErrorCode, Result, Side};
 
 pub use schedule::Load;
 
@@ -290,13 +290,23 @@ impl<'a> Stress<'a> {
         }
     }
 
-    /// What new files can take, if the server says so.
+    /// What new files can take, if the server says so. A directory that is made with its first file
+    /// has the room of the one above it.
     async fn free_bytes(&self, directory: &Resource) -> Option<u64> {
-        if let Ok(space) = self.mesh.client.space(directory).await {
-            return Some(space.free_bytes);
+        let mut asked = directory.clone();
+        loop {
+            match self.said_free_bytes(&asked).await {
+                Err(error) if error.code() == ErrorCode::PeerNotFound => asked = asked.parent()?,
+                said => return said.ok().flatten(),
+            }
         }
-        let entry = self.mesh.client.stat(directory).await.ok()?;
-        entry.quota_available_bytes
+    }
+
+    async fn said_free_bytes(&self, directory: &Resource) -> Result<Option<u64>> {
+        if let Ok(space) = self.mesh.client.space(directory).await {
+            return Ok(Some(space.free_bytes));
+        }
+        Ok(self.mesh.client.stat(directory).await?.quota_available_bytes)
     }
 }
 

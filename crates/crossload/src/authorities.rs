@@ -1,6 +1,6 @@
 //! The authorities that options name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{self, PemObject as _};
@@ -11,7 +11,7 @@ use crate::failure::{Advice, Failure};
 
 /// Refuses authorities that options name and that are none: without them, the server's certificate
 /// would seem to be at fault.
-pub(super) fn refuse_unusable(access: &command_line::Access) -> Result<(), Failure> {
+pub(crate) fn refuse_unusable(access: &command_line::Access) -> Result<(), Failure> {
     for file in &access.cacert {
         authorities_in(file).map_err(|why| no_authorities("--cacert", file, &why))?;
     }
@@ -25,6 +25,16 @@ pub(super) fn refuse_unusable(access: &command_line::Access) -> Result<(), Failu
         return Err(no_authorities("--capath", directory, why));
     }
     Ok(())
+}
+
+/// The same for those of mails and webhooks.
+///
+/// # Errors
+/// The file that has none.
+pub(crate) fn refuse_unusable_of_reports(files: &[PathBuf]) -> Result<(), Failure> {
+    files
+        .iter()
+        .try_for_each(|file| authorities_in(file).map_err(|why| no_authorities("--report-cacert", file, &why)))
 }
 
 /// What an option says that names a file which does not exist.
@@ -47,8 +57,8 @@ fn authorities_in(file: &Path) -> Result<(), String> {
 
 fn no_authorities(option: &str, path: &Path, why: &str) -> Failure {
     let right = match option {
-        "--cacert" => "Name a PEM file with the certificates of authorities (BEGIN CERTIFICATE).",
-        _ => "Name a directory with the certificates of authorities, such as /etc/grid-security/certificates.",
+        "--capath" => "Name a directory with the certificates of authorities, such as /etc/grid-security/certificates.",
+        _ => "Name a PEM file with the certificates of authorities (BEGIN CERTIFICATE).",
     };
     let invalid = Failure::invalid(format!("{option} names {}: {why}", path.display()));
     Failure {
