@@ -13,8 +13,8 @@ use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write as _};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-pub(crate) use reports::words::visible as name;
-use reports::words::{hexadecimal, is_obeyed};
+pub(crate) use markup::visible as name;
+use markup::{hexadecimal, is_obeyed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::io::Interest;

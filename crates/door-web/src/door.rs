@@ -192,7 +192,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
 }
 
 fn style() -> String {
-    format!("{}{STYLE}{}", reports::html::THEME, reports::html::MATRIX_STYLE)
+    format!("{}{STYLE}{}", markup::THEME, reports::html::MATRIX_STYLE)
 }
 
 async fn asset(kind: &'static str, text: String) -> Response {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use reports::words::visible;
+use markup::visible;
 use serde::{Serialize, Serializer};
 
 /// A text for pages: characters that would be obeyed (control characters, line breaks, marks that

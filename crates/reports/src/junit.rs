@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use history::{Cell, Failure, Outcome};
+use markup::Escaped;
 
-use crate::escape::Escaped;
 use crate::view::{Plane, Tally, View};
 use crate::words::timestamp;
 

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 pub mod digest;
-mod escape;
 mod group;
 pub mod html;
 pub mod json;
@@ -19,6 +18,5 @@ pub mod text;
 mod view;
 pub mod words;
 
-pub use escape::Escaped;
 pub use group::{Common, Group};
 pub use view::{Lasting, Pair, Plane, Tally, View};

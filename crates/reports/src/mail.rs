@@ -9,11 +9,12 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::{Message, SmtpTransport, Transport as _};
+use markup::visible;
 use types::Secret;
 
 use crate::digest::Digest;
 use crate::limits::{LOGIN_BYTES_MAX, MAIL_TIMEOUT};
-use crate::words::{counted, visible};
+use crate::words::counted;
 
 /// Port of submission over TLS (RFC 8314 §3.3).
 const TLS_PORT: u16 = 465;

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use history::{Cell, Outcome};
+use markup::visible;
 
 use crate::group::{Common, Group};
 use crate::limits::{FAULTS_SHOWN, GROUPS_SHOWN, MEMBERS_SHOWN, PLANES_SHOWN, WORDS_SHOWN};
 use crate::view::{Pair, Plane, Tally, View};
-use crate::words::{counted, cut, duration, first_words, moment, rate, visible};
+use crate::words::{counted, cut, duration, first_words, moment, rate};
 use grid::{Grid, Paint, Shown};
 
 /// What a terminal can show.

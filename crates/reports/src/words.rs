@@ -1,46 +1,10 @@
-//! Text of others made visible, and figures and moments as people read them.
+//! Text of others cut to size, and figures and moments as people read them.
 
 use std::borrow::Cow;
 
+use markup::visible;
 use time::OffsetDateTime;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
-
-/// Whether terminals and mail programs act on a character: a control character, the separators of
-/// lines and paragraphs, or one that turns the direction of text (Unicode Standard Annex 9 §2), so
-/// that a line seems to say something else.
-#[must_use]
-pub fn is_obeyed(character: char) -> bool {
-    let turns = matches!(
-        character,
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    character.is_control() || turns
-}
-
-/// How such a character is shown: `\x` and two digits, or `\u{…}`.
-#[must_use]
-pub fn hexadecimal(character: char) -> String {
-    match u32::from(character) {
-        code @ ..=0xff => format!("\\x{code:02x}"),
-        code => format!("\\u{{{code:x}}}"),
-    }
-}
-
-/// Text that is safe within a line: characters that would be obeyed are shown instead.
-#[must_use]
-pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_obeyed) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 8);
-    for character in text.chars() {
-        match is_obeyed(character) {
-            true => shown.push_str(&hexadecimal(character)),
-            false => shown.push(character),
-        }
-    }
-    Cow::Owned(shown)
-}
 
 /// The columns that text takes on a terminal.
 #[must_use]
@@ -161,13 +125,6 @@ pub fn rate_with_unit(mbps: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nothing_is_obeyed() {
-        assert_eq!(visible("a b ä 日本"), "a b ä 日本");
-        assert_eq!(visible("\u{1b}[31m\r\n\u{9b}"), r"\x1b[31m\x0d\x0a\x9b");
-        assert_eq!(visible("to \u{202e}evil\u{2028}"), r"to \u{202e}evil\u{2028}");
-    }
 
     #[test]
     fn rates_have_units_of_their_size() {

@@ -1,10 +1,12 @@
 //! What a mail says, line by line, for all its forms. Text of others is safe within a line.
 
+use markup::visible;
+
 use super::{Entry, Problem, State};
 use crate::limits::{MAIL_PROBLEMS_MAX, WORDS_SHOWN};
 use crate::text::{members, server_said, subject};
 use crate::view::View;
-use crate::words::{counted, first_words, moment, visible};
+use crate::words::{counted, first_words, moment};
 
 /// A mail.
 pub(super) struct Content {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use markup::Escaped;
+
 use super::content::{Content, Item, Section};
-use crate::escape::Escaped;
 
 /// The whole page.
 pub(super) fn write(content: &Content) -> String {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use history::EndpointSeen;
+use markup::Escaped;
 
-use crate::escape::Escaped;
 use crate::view::{Tally, View};
 use crate::words::moment;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use history::{Cell, Failure, Outcome, Step};
+use markup::Escaped;
 
 use super::{commands, spark};
-use crate::escape::Escaped;
 use crate::limits::{COUNTED_FAILURES_SHOWN, FAILURE_TEXT_BYTES_MAX};
 use crate::text::key_of;
 use crate::view::{Pair, Tally, View};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use history::{Cell, Outcome};
+use markup::Escaped;
 
 use super::links::pair_id;
-use crate::escape::Escaped;
 use crate::text::key_of;
 use crate::view::{Pair, Plane, Tally, View};
 use crate::words::rate;

@@ -11,19 +11,14 @@ mod spark;
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use sha2::{Digest as _, Sha256};
+use markup::{Escaped, THEME, style_source};
 
-use crate::escape::Escaped;
 use crate::group::{Common, Group};
 use crate::limits::PAGE_MEMBERS_SHOWN;
 use crate::text::{key_of, server_said, subject};
 use crate::view::{Tally, View};
 use crate::words::{counted, duration, moment};
 
-/// The colours of all pages, light and dark.
-pub const THEME: &str = include_str!("theme.css");
 /// The looks of matrices.
 pub const MATRIX_STYLE: &str = include_str!("matrix.css");
 const STYLE: &str = concat!(include_str!("style.css"), include_str!("matrix.css"));
@@ -60,9 +55,8 @@ pub fn matrix(view: &View<'_>, page: &str) -> String {
 /// What the page may load and run: nothing but its own style (Content Security Policy 3).
 #[must_use]
 pub fn security_policy() -> String {
-    let digest = Sha256::digest(format!("\n{THEME}{STYLE}"));
-    let style = BASE64.encode(digest);
-    format!("default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'")
+    let style = style_source(&format!("\n{THEME}{STYLE}"));
+    format!("default-src 'none'; style-src {style}; base-uri 'none'; form-action 'none'")
 }
 
 fn head(out: &mut String, view: &View<'_>) {

@@ -135,7 +135,7 @@ fn names_and_words_stay_text() {
     assert!(text.contains(r"\x1b[2J\u{202e}evil"), "{text}");
     let obeyed = text
         .chars()
-        .find(|character| *character != '\n' && crate::words::is_obeyed(*character));
+        .find(|character| *character != '\n' && markup::is_obeyed(*character));
     assert_eq!(obeyed, None, "{text}");
 }
 

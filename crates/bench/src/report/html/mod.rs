@@ -9,8 +9,7 @@ mod words;
 use std::fmt::Write as _;
 
 use indexmap::IndexSet;
-use reports::Escaped;
-use reports::html::THEME;
+use markup::{Escaped, THEME};
 
 use super::view::{Chart, Course, Line, Sheet, View};
 use super::{Report, Summary};

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use reports::Escaped;
+use markup::Escaped;
 
 use super::scale::Scale;
 use super::words::grouped;

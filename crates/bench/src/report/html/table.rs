@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reports::Escaped;
+use markup::Escaped;
 
 use super::words::grouped;
 use crate::report::Summary;

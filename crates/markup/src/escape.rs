@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::words::{hexadecimal, is_obeyed};
+use crate::visible::{hexadecimal, is_obeyed};
 
 /// Shows text so that nothing in it is taken for markup, inside of elements and of quoted
 /// attributes. Characters that XML cannot hold become U+FFFD, and those that turn the direction of
