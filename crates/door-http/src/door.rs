@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use types::{Error, Result};
 
+use crate::frame;
 use crate::limits::NODE_LISTENERS_MAX;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -45,6 +46,7 @@ impl Door {
         Self(Arc::new(Shared {
             settings,
             server,
+            content_policy: frame::content_policy(),
             node_listeners: Arc::new(Semaphore::new(NODE_LISTENERS_MAX)),
         }))
     }

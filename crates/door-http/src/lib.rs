@@ -6,11 +6,12 @@
 //! table has its status and words.
 //!
 //! No module uses one that uses it. *Ground*: `limits`, `digest`, `counted`, `methods`, `hand_over`
-//! (capabilities), `node` (of a cluster), `space_report`, `settings`, `shared`, and `route`:
-//! everything that this door can be asked, as one table. *One request*: `exchange`, and on it
-//! `access` (rights), `authority` (which hosts are us), `state` (locks), `redirect` (hand-over),
-//! `missing` (files for which a redirector sent its client in vain), `refuse` (errors). *Verbs and
-//! services*: one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
+//! (capabilities), `node` (of a cluster), `space_report`, `settings`, `shared`, `frame` (what pages
+//! have around their content), `order` (of listings), and `route`: everything that this door can be
+//! asked, as one table. *One request*: `exchange`, and on it `access` (rights), `authority` (which
+//! hosts are us), `state` (locks), `redirect` (hand-over), `missing` (files for which a redirector
+//! sent its client in vain), `refuse` (errors). *Verbs and services*: one file each. On top,
+//! `dispatch` calls them, and [`Door`] serves connections.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -28,6 +29,7 @@ mod door;
 mod elsewhere;
 mod exchange;
 mod forward;
+mod frame;
 mod get;
 mod hand_over;
 pub mod limits;
@@ -38,6 +40,7 @@ mod missing;
 mod mkcol;
 mod node;
 mod options;
+mod order;
 mod page;
 mod post;
 mod propfind;

@@ -25,5 +25,8 @@ pub const MULTISTATUS_PIECE_BYTES: usize = 256 * 1024;
 /// Entries of a directory that are sorted for a browser. A larger one is shown in the order of the
 /// file system, since sorting would keep all its names in memory for each reader.
 pub const LISTING_SORTED_ENTRIES: usize = 4096;
+/// Directories that a page names on the way from the root, the last ones of a deep path. The link
+/// to each is as long as it is far.
+pub const WAY_NAMES_MAX: usize = 32;
 /// Most nodes that a question names as tried in vain.
 pub const TRIED_MAX: usize = 64;

@@ -1,24 +1,23 @@
 //! Directories as pages, for browsers and for programs that read links (rclone, wget): relative
 //! links only, directories with a trailing slash, no scripts, nothing to load.
+//!
+//! Browsers get the way from the root and links to other orders as well. Programs would take such
+//! links for entries, or follow them, so they get one link for each entry and one to the parent.
 
-use std::cmp::Ordering;
+use std::fmt::Write as _;
 
-use crate::limits::LISTING_SORTED_ENTRIES;
-use http_wire::{ContentType, Method, RequestHead, ResponseBuilder, format_date};
+use http_wire::{Method, RequestHead, ResponseBuilder, format_iso_date};
+use markup::Escaped;
 use storage::{Entry, Stat};
 use types::limits::LISTING_PIECE_BYTES;
-use types::{ErrorCode, Result, encode_path};
+use types::{ErrorCode, Result, binary_size, encode_path};
 
 use crate::exchange::FileExchange;
+use crate::frame;
+use crate::limits::LISTING_SORTED_ENTRIES;
+use crate::order::{Order, plain_heads};
 use endpoint::clock::unix_s;
-use endpoint::{ExportPath, refusal};
-
-/// The style: light or dark as the browser prefers, with aligned figures.
-const STYLE: &str = ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:1.5rem}\
-                     h1{font-size:1.3rem;overflow-wrap:anywhere}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
-                     th{text-align:left;font-weight:600}th:nth-child(2){text-align:right}td,th{padding:.1rem 1.5rem .1rem 0;vertical-align:top}\
-                     td:first-child{overflow-wrap:anywhere}td+td{white-space:nowrap;opacity:.75}\
-                     @media(max-width:40rem){body{margin:.8rem}td,th{padding-right:.7rem}td+td+td{white-space:normal}}";
+use endpoint::{ExportPath, Pages, refusal};
 
 /// The page of a directory of an export. It is sorted, unless the directory is large; then it is
 /// read and sent in pieces.
@@ -28,17 +27,9 @@ pub(crate) async fn directory(
     export_path: &ExportPath,
     stat: &Stat,
 ) -> Result<()> {
-    let own_path = own_path(exchange);
     if head.method == Method::Head {
         let modified_s = unix_s(stat.modified);
-        return exchange
-            .http
-            .bare(200, |head| {
-                head.content_type(ContentType::Html)
-                    .content_location(&own_path)
-                    .last_modified(modified_s)
-            })
-            .await;
+        return bare(exchange, |head| head.last_modified(modified_s)).await;
     }
     check_wanted(exchange, head)?;
     let path = exchange.http.path.clone();
@@ -46,19 +37,24 @@ pub(crate) async fn directory(
         .exports
         .list_to(exchange.requester(), export_path, &path)
         .await?;
-    let mut entries = Vec::new();
-    let mut is_all = false;
-    while !is_all && entries.len() < LISTING_SORTED_ENTRIES {
-        let more = pages.next().await?;
-        is_all = more.is_empty();
-        entries.extend(more);
-    }
-    if is_all {
-        entries.sort_by(in_order);
-    }
+    let (mut entries, is_all) = first_entries(&mut pages).await?;
     let mut page = Page::begin(exchange, head);
+    if is_all {
+        let order = Order::of(&head.target);
+        entries.sort_by(|one, other| order.compare(one, other));
+        page.totals(&Totals::of(&entries));
+        page.table(Some(order));
+    } else {
+        page.say(&format!(
+            "More than {LISTING_SORTED_ENTRIES} entries: in the order of the storage, not sorted. \
+             Totals are at the end."
+        ));
+        page.table(None);
+    }
+    let mut totals = Totals::default();
     while !entries.is_empty() {
         for entry in &entries {
+            totals.add(entry);
             page.entry(entry);
             if page.text.len() >= LISTING_PIECE_BYTES {
                 exchange.http.piece(page.take().as_bytes()).await?;
@@ -66,9 +62,56 @@ pub(crate) async fn directory(
         }
         entries = if is_all { Vec::new() } else { pages.next().await? };
     }
-    let note = exchange.note_unlisted(&pages);
-    exchange.http.piece(page.finish(note.as_deref()).as_bytes()).await?;
-    exchange.http.end_pieces(None).await
+    page.end_table();
+    if !is_all {
+        page.totals(&totals);
+    }
+    if let Some(note) = exchange.note_unlisted(&pages) {
+        page.say(&note);
+    }
+    page.send(exchange).await
+}
+
+/// Entries up to the number that is sorted, and whether these are all.
+async fn first_entries(pages: &mut Pages) -> Result<(Vec<Entry>, bool)> {
+    let mut entries = Vec::new();
+    while entries.len() <= LISTING_SORTED_ENTRIES {
+        let more = pages.next().await?;
+        if more.is_empty() {
+            return Ok((entries, true));
+        }
+        entries.extend(more);
+    }
+    Ok((entries, false))
+}
+
+/// The page of a directory above all exports.
+pub(crate) async fn above(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, names: &[String]) -> Result<()> {
+    // Names of exports are no secret, but an invalid token is reported.
+    exchange.http.credential.clone()?;
+    if head.method == Method::Head {
+        return bare(exchange, |head| head).await;
+    }
+    check_wanted(exchange, head)?;
+    let mut page = Page::begin(exchange, head);
+    page.say(&counted(names.len() as u64, "directory", "directories"));
+    page.table(None);
+    for name in names {
+        page.row(name, true, "", "");
+    }
+    page.end_table();
+    page.send(exchange).await
+}
+
+/// The answer to HEAD.
+async fn bare(
+    exchange: &mut FileExchange<'_, '_>,
+    fill: impl FnOnce(ResponseBuilder) -> ResponseBuilder,
+) -> Result<()> {
+    let own_path = own_path(exchange);
+    let policy = &exchange.door.content_policy;
+    let tell = |head: ResponseBuilder| fill(head.page(policy).content_location(&own_path));
+    exchange.http.bare(200, tell).await
 }
 
 /// Whether the client wants a page: it shows pages, or its path ends with a slash. Other clients
@@ -87,30 +130,29 @@ fn own_path(exchange: &FileExchange<'_, '_>) -> String {
     format!("{}/", path.trim_end_matches('/'))
 }
 
-/// Directories first, by name.
-fn in_order(one: &Entry, other: &Entry) -> Ordering {
-    let is_file = |entry: &Entry| !entry.stat.is_directory();
-    is_file(one)
-        .cmp(&is_file(other))
-        .then_with(|| one.name.cmp(&other.name))
+/// What a directory holds.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    directories: u64,
+    files: u64,
+    bytes: u64,
 }
 
-/// The page of a directory above all exports.
-pub(crate) async fn above(exchange: &mut FileExchange<'_, '_>, head: &RequestHead, names: &[String]) -> Result<()> {
-    // Names of exports are no secret, but an invalid token is reported.
-    exchange.http.credential.clone()?;
-    if head.method == Method::Head {
-        let own_path = own_path(exchange);
-        let tell = |head: ResponseBuilder| head.content_type(ContentType::Html).content_location(&own_path);
-        return exchange.http.bare(200, tell).await;
+impl Totals {
+    fn of(entries: &[Entry]) -> Self {
+        let mut totals = Self::default();
+        entries.iter().for_each(|entry| totals.add(entry));
+        totals
     }
-    check_wanted(exchange, head)?;
-    let mut page = Page::begin(exchange, head);
-    for name in names {
-        page.row(name, true, "", "");
+
+    fn add(&mut self, entry: &Entry) {
+        if entry.stat.is_directory() {
+            self.directories += 1;
+        } else {
+            self.files += 1;
+            self.bytes = self.bytes.saturating_add(entry.stat.size_bytes);
+        }
     }
-    exchange.http.piece(page.finish(None).as_bytes()).await?;
-    exchange.http.end_pieces(None).await
 }
 
 /// A page under construction.
@@ -119,88 +161,151 @@ struct Page {
     /// Prefix of each name, so that links lead below this directory, however its own path was
     /// spelled.
     prefix: String,
+    /// Whether a person reads the page, and not a program its links.
+    is_for_people: bool,
+    /// The link to the parent in the table; people have the way from the root.
+    parent: Option<&'static str>,
 }
 
 impl Page {
     fn begin(exchange: &mut FileExchange<'_, '_>, head: &RequestHead) -> Self {
         let own_path = own_path(exchange);
-        exchange.http.begin_pieces(200, |head| {
-            head.content_type(ContentType::Html).content_location(&own_path)
-        });
-        let title = escape(exchange.http.path.as_str());
-        let prefix = match exchange.http.path.name() {
-            Some(name) if !head.target.path_raw.ends_with('/') => format!("./{}/", encode_path(name)),
-            _ => "./".to_owned(),
+        let policy = &exchange.door.content_policy;
+        exchange
+            .http
+            .begin_pieces(200, |head| head.page(policy).content_location(&own_path));
+        let path = &exchange.http.path;
+        let sent = &head.target.path_raw;
+        let (prefix, parent) = match path.name() {
+            Some(name) if !sent.ends_with('/') => (format!("./{}/", encode_path(name)), Some("./")),
+            Some(_) => ("./".to_owned(), Some("../")),
+            None => ("./".to_owned(), None),
         };
-        let up = if prefix == "./" { "../" } else { "./" };
-        let mut text = format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><style>{STYLE}</style></head>\n\
-             <body><h1>{title}</h1>\n<table>\n<tr><th>name</th><th>bytes</th><th>modified</th></tr>\n"
-        );
-        if !exchange.http.path.is_root() {
-            text.push_str(&format!(
-                "<tr><td><a href=\"{up}\">..</a></td><td></td><td></td></tr>\n"
-            ));
+        let is_for_people = head.prefers_html();
+        let way = is_for_people.then(|| frame::way(path, sent));
+        let heading = path.name().unwrap_or("/");
+        let mut text = frame::begin(path.as_str(), heading, way.as_deref());
+        text.push_str("<section>\n");
+        Self {
+            text,
+            prefix,
+            is_for_people,
+            parent: parent.filter(|_| !is_for_people),
         }
-        Self { text, prefix }
+    }
+
+    /// A sentence beside the table.
+    fn say(&mut self, words: &str) {
+        let _ = writeln!(self.text, "<p class=\"sub\">{}</p>", Escaped(words));
+    }
+
+    fn totals(&mut self, totals: &Totals) {
+        let _ = writeln!(
+            self.text,
+            "<p class=\"sub\">{}, {}, {}</p>",
+            counted(totals.directories, "directory", "directories"),
+            counted(totals.files, "file", "files"),
+            size(totals.bytes)
+        );
+    }
+
+    /// Begins the table; with an `order`, other orders may be asked for.
+    fn table(&mut self, order: Option<Order>) {
+        let heads = match order {
+            Some(order) if self.is_for_people => order.linked_heads(&self.prefix),
+            _ => plain_heads(),
+        };
+        let _ = writeln!(self.text, "<table>\n<thead><tr>{heads}</tr></thead>\n<tbody>");
+        if let Some(parent) = self.parent {
+            let _ = writeln!(
+                self.text,
+                "<tr><th scope=\"row\"><a href=\"{parent}\">..</a></th><td></td><td></td></tr>"
+            );
+        }
     }
 
     fn entry(&mut self, entry: &Entry) {
-        let size = if entry.stat.is_directory() {
-            String::new()
-        } else {
-            entry.stat.size_bytes.to_string()
+        let is_directory = entry.stat.is_directory();
+        let size = match is_directory {
+            true => String::new(),
+            false => size(entry.stat.size_bytes),
         };
-        let modified = format_date(unix_s(entry.stat.modified));
-        self.row(&entry.name, entry.stat.is_directory(), &size, &modified);
+        self.row(&entry.name, is_directory, &size, &minute(unix_s(entry.stat.modified)));
     }
 
+    /// A row; `size` and `modified` are markup.
     fn row(&mut self, name: &str, is_directory: bool, size: &str, modified: &str) {
         let slash = if is_directory { "/" } else { "" };
-        let link = escape(&format!("{}{}{slash}", self.prefix, encode_path(name)));
-        let name = escape(name);
-        self.text.push_str(&format!(
-            "<tr><td><a href=\"{link}\">{name}{slash}</a></td><td align=\"right\">{size}</td><td>{modified}</td></tr>\n"
-        ));
+        let link = format!("{}{}{slash}", self.prefix, encode_path(name));
+        let _ = writeln!(
+            self.text,
+            "<tr><th scope=\"row\"><a href=\"{}\">{}{slash}</a></th><td>{size}</td><td>{modified}</td></tr>",
+            Escaped(&link),
+            Escaped(name)
+        );
+    }
+
+    fn end_table(&mut self) {
+        self.text.push_str("</tbody></table>\n");
     }
 
     fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    fn finish(mut self, note: Option<&str>) -> String {
-        self.text.push_str("</table>");
-        if let Some(note) = note {
-            self.text.push_str(&format!("<p>{}</p>", escape(note)));
-        }
-        self.text.push_str("</body></html>\n");
-        self.text
+    /// Ends the page, and sends what is left of it.
+    async fn send(mut self, exchange: &mut FileExchange<'_, '_>) -> Result<()> {
+        self.text.push_str("</section>\n");
+        frame::end(&mut self.text, &exchange.door.server.server_name);
+        exchange.http.piece(self.text.as_bytes()).await?;
+        exchange.http.end_pieces(None).await
     }
 }
 
-/// Escapes text for HTML, also within quotes.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
+/// A count with its noun.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    let noun = if count == 1 { one } else { many };
+    format!("{count} {noun}")
+}
+
+/// A size as markup: rounded for people, and exact for programs.
+fn size(bytes: u64) -> String {
+    format!(
+        "<data value=\"{bytes}\" title=\"{}\">{}</data>",
+        counted(bytes, "byte", "bytes"),
+        binary_size(bytes)
+    )
+}
+
+/// A time as markup: to the minute for people, and to the second for programs.
+fn minute(unix_s: i64) -> String {
+    let exact = format_iso_date(unix_s);
+    let (day, time) = (
+        exact.get(..10).unwrap_or_default(),
+        exact.get(11..16).unwrap_or_default(),
+    );
+    format!("<time datetime=\"{exact}\">{day} {time}</time>")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::*;
 
     #[test]
-    fn names_cannot_break_out_of_the_page() {
-        assert_eq!(escape("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
+    fn sizes_and_times_are_for_people_and_for_programs() {
+        assert_eq!(
+            size(1_500_000),
+            "<data value=\"1500000\" title=\"1500000 bytes\">1.4 MiB</data>"
+        );
+        assert_eq!(
+            minute(1_795_287_684),
+            "<time datetime=\"2026-11-21T19:01:24Z\">2026-11-21 19:01</time>"
+        );
+        assert_eq!(
+            minute(i64::MIN),
+            "<time datetime=\"1970-01-01T00:00:00Z\">1970-01-01 00:00</time>"
+        );
+        assert_eq!(counted(1, "file", "files"), "1 file");
+        assert_eq!(counted(0, "file", "files"), "0 files");
     }
 }

@@ -11,6 +11,8 @@ use crate::settings::Settings;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) server: Server,
+    /// What our pages may load and run.
+    pub(crate) content_policy: String,
     /// Places for redirectors that listen.
     pub(crate) node_listeners: Arc<Semaphore>,
 }

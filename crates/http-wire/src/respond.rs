@@ -138,6 +138,18 @@ impl ResponseBuilder {
         self.field(CONTENT_TYPE, value)
     }
 
+    /// The body is a page, which `policy` allows to load and run this (Content Security Policy 3).
+    /// Where it leads, its address stays unknown: a query may hold a token. Programs get something
+    /// else at the same address (RFC 9110 §12.5.5).
+    #[must_use]
+    pub fn page(self, policy: &str) -> Self {
+        self.content_type(ContentType::Html)
+            .field("Content-Security-Policy", policy)
+            .field("Referrer-Policy", "no-referrer")
+            .field("X-Content-Type-Options", "nosniff")
+            .field("Vary", "Accept")
+    }
+
     /// The body is several parts of a file (RFC 9110 §14.6).
     #[must_use]
     pub fn multipart(self, multipart: &Multipart) -> Self {

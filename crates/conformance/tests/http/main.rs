@@ -5,6 +5,7 @@ mod browser;
 mod curl;
 mod davix;
 mod gfal;
+mod listing;
 mod litmus;
 mod rclone;
 mod webdav_clients;

@@ -173,6 +173,16 @@ async fn a_directory_is_a_page_with_relative_links() {
         .await
         .text();
     assert!(bare.contains("href=\"./d/sub/\""), "{bare}");
+    assert!(!text.contains("?sort=") && !text.contains("<nav"), "{text}");
+    for needed in [
+        "<li><a href=\"./\">data</a></li><li aria-current=\"page\">d</li>",
+        "<th scope=\"col\"><a href=\"./d/?sort=size&amp;order=desc\" rel=\"nofollow\">Size</a></th>",
+        "<td><data value=\"1\" title=\"1 byte\">1 B</data></td>",
+        "<p class=\"sub\">1 directory, 1 file, <data value=\"1\"",
+    ] {
+        assert!(bare.contains(needed), "{needed} is missing in {bare}");
+    }
+    assert!(!bare.contains(">..<"), "{bare}");
     // A client that wants a file would store the page.
     for program in ["", "Accept: */*\n"] {
         let refused = server.ask(&format!("GET /data/d\n{program}"), b"").await;
@@ -202,19 +212,35 @@ async fn a_page_is_in_order_unless_its_directory_is_large() {
         .collect();
     assert_eq!(links, ["../", "./z/", "./C", "./a", "./b"], "{text}");
     // A large one is complete, in any order.
-    let count = LISTING_SORTED_ENTRIES + LISTING_BATCH_ENTRIES + 1;
-    for number in 0..count {
+    for number in 0..LISTING_SORTED_ENTRIES {
         server.put(&format!("/data/large/{number}"), b"").await;
     }
-    let text = server.ask("GET /data/large/\n", b"").await.text();
-    let mut names: Vec<&str> = text
-        .split("href=\"./")
-        .skip(1)
-        .filter_map(|rest| rest.split('"').next())
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), count);
+    let browser = "Accept: text/html\n";
+    let largest = server.ask(&format!("GET /data/large/\n{browser}"), b"").await.text();
+    assert!(largest.contains("?sort=size") && !largest.contains("not sorted"));
+    for number in 0..=LISTING_BATCH_ENTRIES {
+        server.put(&format!("/data/large/more-{number}"), b"1").await;
+    }
+    let count = LISTING_SORTED_ENTRIES + LISTING_BATCH_ENTRIES + 1;
+    for accept in ["", browser] {
+        let text = server
+            .ask(&format!("GET /data/large/?sort=size&order=desc\n{accept}"), b"")
+            .await
+            .text();
+        let mut names: Vec<&str> = text
+            .split("<th scope=\"row\"><a href=\"./")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(text.contains("not sorted") && !text.contains("?sort="));
+        let bytes = LISTING_BATCH_ENTRIES + 1;
+        let totals = format!("<p class=\"sub\">0 directories, {count} files, <data value=\"{bytes}\"");
+        let (_, end) = text.split_once("</table>").unwrap();
+        assert!(end.contains(&totals), "{end}");
+    }
 }
 
 #[tokio::test]
@@ -336,7 +362,7 @@ async fn a_listing_says_how_many_names_it_leaves_out() {
     let server = Server::start(vec![export("/", AnonymousAccess::Read, posix)], |_| {}).await;
     let words = "1 name that no path can hold (not UTF-8, with control characters, or too long) is not shown";
     let page = server.ask("GET /d/\n", b"").await.text();
-    assert!(page.contains(&format!("<p>{words}</p>")), "{page}");
+    assert!(page.contains(&format!("<p class=\"sub\">{words}</p>")), "{page}");
     let listed = server.ask("PROPFIND /d\nDepth: 1\n", b"").await.text();
     assert!(
         listed.contains(&format!("<D:responsedescription>{words}</D:responsedescription>")),

@@ -1,0 +1,213 @@
+//! Listings of directories as pages: for people, and for programs that read links.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use conformance::{Lab, Look, assert_pages_are_good, look_at, put_tree, run, tree};
+use testkit::{Crossload, Result, available, require};
+
+const BROWSER: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
+/// As many entries as are sorted, and one more.
+const LARGE: usize = 4096 + 1;
+
+struct Site {
+    lab: Lab,
+    server: Crossload,
+}
+
+impl Site {
+    fn new(name: &str) -> Result<Self> {
+        let lab = Lab::new(name)?;
+        let server = lab.crossload(lab.options("server"))?;
+        Ok(Self { lab, server })
+    }
+
+    /// A file behind the server's back.
+    fn put(&self, name: &str, size: usize, modified_s: u64) {
+        let path = self.server.data().join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, vec![b'x'; size]).expect("a file");
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(modified_s);
+        let file = File::options().write(true).open(&path).expect("a file");
+        file.set_modified(then).expect("its time is set");
+    }
+
+    /// The page at a path, as a browser gets it.
+    #[track_caller]
+    fn page(&self, path: &str) -> String {
+        let url = self.server.clear_url(path);
+        self.lab.curl(&["-H", BROWSER, &url]).expect(200).text()
+    }
+}
+
+/// The links of the rows of a page, in their order.
+fn rows(page: &str) -> Vec<&str> {
+    let rows = page.split("<th scope=\"row\"><a href=\"").skip(1);
+    rows.filter_map(|row| row.split_once('"'))
+        .map(|(link, _)| link)
+        .collect()
+}
+
+#[test]
+fn listings_are_good_pages() {
+    let name = "listings_are_good_pages";
+    let Some(site) = available(name, Site::new("listing-looks")) else {
+        return;
+    };
+    let long = "n".repeat(200);
+    let directory = "a directory with a name that is not short";
+    for file in [
+        "plain.root",
+        "<b>&\"'",
+        "to \u{202e}evil",
+        "日本",
+        long.as_str(),
+        "sub/f",
+    ] {
+        site.put(&format!("{directory}/{file}"), 3_000_000, 1_795_287_684);
+    }
+    let encoded = "/data/a%20directory%20with%20a%20name%20that%20is%20not%20short";
+    let paths = [
+        "/".to_owned(),
+        format!("{encoded}/"),
+        format!("{encoded}/?sort=size&order=desc"),
+    ];
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let url = site.server.clear_url("");
+    let Some(seen) = available(name, look_at(&site.lab, &Look::new(&url, &paths))) else {
+        return;
+    };
+    assert_pages_are_good(&seen, &paths);
+}
+
+#[test]
+fn people_choose_the_order_of_a_listing() {
+    let name = "people_choose_the_order_of_a_listing";
+    let Some(site) = available(name, Site::new("listing-order")) else {
+        return;
+    };
+    // In 2026, a second each apart.
+    let then = 1_795_287_684;
+    for (file, size, later_s) in [("a", 5, 2), ("b", 3_000_000, 0), ("c", 1, 1), ("d/x", 1, 0)] {
+        site.put(&format!("list/{file}"), size, then + later_s);
+    }
+    let by = |query: &str| {
+        let page = site.page(&format!("/data/list/{query}"));
+        rows(&page).join(" ")
+    };
+    for (query, expected) in [
+        ("", "./d/ ./a ./b ./c"),
+        ("?sort=name&order=desc", "./d/ ./c ./b ./a"),
+        ("?sort=size&order=desc", "./d/ ./b ./a ./c"),
+        ("?sort=date&order=asc", "./d/ ./b ./c ./a"),
+        ("?sort=colour&order=%3Cb%3E&xrdcl.requuid=1", "./d/ ./a ./b ./c"),
+    ] {
+        assert_eq!(by(query), expected, "{query}");
+    }
+    let page = site.page("/data/list/?sort=size&order=desc");
+    for needed in [
+        "aria-sort=\"descending\"><a href=\"./?sort=size&amp;order=asc\"",
+        "1 directory, 3 files, <data value=\"3000006\" title=\"3000006 bytes\">2.9 MiB</data>",
+        "<time datetime=\"2026-11-21T19:01:26Z\">2026-11-21 19:01</time>",
+        "<li><a href=\"../../\" aria-label=\"root directory\">/</a></li><li><a href=\"../\">data</a></li>",
+    ] {
+        assert!(page.contains(needed), "{needed} is missing in {page}");
+    }
+    // A token stays out of the page.
+    let page = site.page("/data/list/?sort=size&access_token=not-for-others");
+    assert!(!page.contains("not-for-others"), "{page}");
+    let answer = site.lab.curl(&["-H", BROWSER, &site.server.clear_url("/data/list/")]);
+    let policy = answer.header("Content-Security-Policy").expect("a policy");
+    assert!(
+        policy.contains("default-src 'none'") && !policy.contains("unsafe"),
+        "{policy}"
+    );
+    assert_eq!(answer.header("Vary"), Some("Accept"));
+}
+
+/// Programs get links to entries and to the parent alone; those that call themselves browsers do
+/// not go astray either.
+#[test]
+fn programs_follow_the_links_of_a_listing() {
+    let name = "programs_follow_the_links_of_a_listing";
+    let Some(site) = available(name, Site::new("listing-programs")) else {
+        return;
+    };
+    let names = [
+        "plain",
+        "deep/er/and/deeper/file",
+        "with blanks/a file with blanks",
+        "per%cent/100%",
+        "hash#tag/a#b",
+        "question?/what?",
+        "unicode/äöü-日本語",
+        "markup/<a> & \"b\"",
+        "dots/.hidden",
+    ];
+    let stored = site.server.data().join("tree");
+    put_tree(&stored, &names);
+    put_tree(&site.server.data().join("beside"), &["not asked for"]);
+    let url = site.server.clear_url("/data/tree/");
+    let page = site.lab.curl(&[&url]).expect(200).text();
+    assert_eq!(page.matches("href=").count(), 1 + names.len(), "{page}");
+    assert!(
+        !page.contains("?sort") && page.contains("<a href=\"../\">..</a>"),
+        "{page}"
+    );
+    for accept in ["Accept: */*", BROWSER] {
+        if available(name, require("rclone")).is_some() {
+            let back = site.lab.fresh("rclone");
+            let mut command = site.lab.command("rclone").expect("rclone is installed");
+            command.args(["--config", "/dev/null", "--retries", "1", "--header", accept]);
+            command.args(["copy", "--http-url", &url, ":http:"]).arg(&back);
+            run(&command).succeeded();
+            assert!(tree(&back) == tree(&stored), "rclone, {accept}");
+        }
+        if available(name, require("wget")).is_some() {
+            let back = site.lab.fresh("wget");
+            let mut command = site.lab.command("wget").expect("wget is installed");
+            command.args(["-q", "-r", "-np", "-nH", "--cut-dirs=2", "-e", "robots=off"]);
+            command.args(["--header", accept, "-P"]).arg(&back).arg(&url);
+            run(&command).succeeded();
+            let mut got = tree(&back);
+            got.retain(|(file, _)| {
+                let last = Path::new(file).file_name().and_then(|last| last.to_str());
+                !last.is_some_and(|last| last.starts_with("index.html"))
+            });
+            assert!(got == tree(&stored), "wget, {accept}");
+        }
+    }
+}
+
+#[test]
+fn a_large_directory_is_complete_and_not_sorted() {
+    let name = "a_large_directory_is_complete_and_not_sorted";
+    let Some(site) = available(name, Site::new("listing-large")) else {
+        return;
+    };
+    let directory = site.server.data().join("large");
+    fs::create_dir_all(&directory).expect("a directory");
+    for number in 0..LARGE {
+        fs::write(directory.join(format!("events-{number:05}.root")), "abc").expect("a file");
+    }
+    for query in ["", "?sort=size&order=desc"] {
+        let page = site.page(&format!("/data/large/{query}"));
+        let mut links = rows(&page);
+        links.sort_unstable();
+        links.dedup();
+        assert_eq!(links.len(), LARGE);
+        assert!(!page.contains("?sort=") && !page.contains("aria-sort"));
+        let (_, behind) = page.split_once("</table>").expect("a table");
+        let size = "<data value=\"12291\" title=\"12291 bytes\">12.0 KiB</data>";
+        assert!(
+            behind.contains(&format!("0 directories, {LARGE} files, {size}")),
+            "{behind}"
+        );
+        assert!(page.contains("More than 4096 entries: in the order of the storage, not sorted."));
+    }
+    fs::remove_file(directory.join("events-00000.root")).expect("it is there");
+    let page = site.page("/data/large/?sort=name&order=desc");
+    let links = rows(&page);
+    assert!(links.len() == LARGE - 1 && links.iter().rev().is_sorted());
+}
