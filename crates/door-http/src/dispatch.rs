@@ -37,10 +37,16 @@ impl Service for Shared {
         let limit = head.as_ref().ok().and_then(RequestHead::link_limit);
         exchange.link_limit = limit.map(LinkLimit::parse);
         let result = match head {
-            Ok(head) => match exchange.take_capability(&head) {
-                Ok(()) => dispatch(&mut exchange, &head).await,
-                Err(error) => Err(error),
-            },
+            Ok(head) => {
+                let result = match exchange.take_capability(&head) {
+                    Ok(()) => dispatch(&mut exchange, &head).await,
+                    Err(error) => Err(error),
+                };
+                if result.is_err() && head.wants_page() {
+                    exchange.page_at = Some(head.target.path_raw);
+                }
+                result
+            }
             Err(error) => Err(error),
         };
         exchange.finish(result).await

@@ -28,6 +28,8 @@ pub(crate) struct FileExchange<'x, 'c> {
     pub(crate) unsatisfied_size: Option<u64>,
     /// Only what a cache has is wanted.
     pub(crate) cached_only: bool,
+    /// The path as it was sent, when a browser waits for a page about an error.
+    pub(crate) page_at: Option<String>,
     /// The tokens of locks that the request submits.
     pub(crate) submitted: Vec<String>,
     /// What WebDAV calls the error about locks that comes next.
@@ -51,6 +53,7 @@ impl<'x, 'c> FileExchange<'x, 'c> {
             link_limit: None,
             unsatisfied_size: None,
             cached_only: false,
+            page_at: None,
             submitted: Vec::new(),
             lock_fault: None,
         }

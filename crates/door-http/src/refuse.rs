@@ -1,12 +1,14 @@
 //! The end of a request, and what this door adds to the answer to an error: methods that are
-//! offered, the size of the file, and the XML of errors about locks.
+//! offered, the size of the file, the XML of errors about locks, and pages for browsers.
 
 use http_server::Fate;
 use http_wire::webdav::{LockFault, lock_error};
 use http_wire::{ContentType, ResponseBuilder};
 use types::{Error, ErrorCode, LogicalPath, Result};
 
+use crate::error_page;
 use crate::exchange::FileExchange;
+use crate::frame;
 use crate::methods::methods;
 
 impl FileExchange<'_, '_> {
@@ -19,8 +21,8 @@ impl FileExchange<'_, '_> {
                 let error = self.exports.with_client_path(error, &self.http.path);
                 match self.http.fail(&error) {
                     true => {
-                        let body = self.words_of(&error);
-                        Box::pin(self.refuse(&error, &body)).await
+                        let (kind, body) = self.body_of(&error);
+                        Box::pin(self.refuse(&error, kind, &body)).await
                     }
                     false => Err(error),
                 }
@@ -32,10 +34,10 @@ impl FileExchange<'_, '_> {
     /// Answers with an error whose body is given, such as the last line of a copy.
     pub(crate) async fn refuse_with(&mut self, error: &Error, body: &str) -> Result<()> {
         self.http.record.error = Some(error.into());
-        self.refuse(error, body).await
+        self.refuse(error, ContentType::Text, body).await
     }
 
-    async fn refuse(&mut self, error: &Error, body: &str) -> Result<()> {
+    async fn refuse(&mut self, error: &Error, kind: ContentType, body: &str) -> Result<()> {
         let code = error.code();
         let unsatisfied = self.unsatisfied_size.filter(|_| code == ErrorCode::RangeUnsatisfiable);
         let tells_methods = matches!(
@@ -43,12 +45,12 @@ impl FileExchange<'_, '_> {
             ErrorCode::MethodNotAllowed | ErrorCode::DirectoryExists | ErrorCode::NotImplemented
         );
         let offered = tells_methods.then(|| methods(self.has_locks()));
-        let kind = match self.lock_fault_of(code) {
-            Some(_) => ContentType::Xml,
-            None => ContentType::Text,
-        };
+        let policy = &self.door.content_policy;
         let fill = |mut head: ResponseBuilder| {
-            head = head.content_type(kind);
+            head = match kind {
+                ContentType::Html => head.page(policy),
+                kind => head.content_type(kind),
+            };
             if let Some(size) = unsatisfied {
                 head = head.content_range_unsatisfied(size);
             }
@@ -60,16 +62,29 @@ impl FileExchange<'_, '_> {
         self.http.refuse_with(error, body, fill).await
     }
 
-    /// The body of an error's answer; XML for errors about locks, which says where the lock is.
-    fn words_of(&self, error: &Error) -> String {
-        let words = self.http.text_of(error);
+    /// The body of an error's answer, and its type: XML for errors about locks, which says where the
+    /// lock is; a page for browsers; and text for all others.
+    fn body_of(&self, error: &Error) -> (ContentType, String) {
         match self.lock_fault_of(error.code()) {
             Some(fault) => {
                 let at = error.subject().and_then(|subject| LogicalPath::parse(subject).ok());
-                lock_error(fault, at.as_ref(), &words)
+                (
+                    ContentType::Xml,
+                    lock_error(fault, at.as_ref(), &self.http.text_of(error)),
+                )
             }
-            None => words,
+            None if self.page_at.is_some() || self.http.is_refused_browser => {
+                (ContentType::Html, self.page_about(error))
+            }
+            None => (ContentType::Text, self.http.text_of(error)),
         }
+    }
+
+    fn page_about(&self, error: &Error) -> String {
+        let sent = self.page_at.as_deref();
+        let way = sent.map(|sent| frame::way(&self.http.path, sent));
+        let (id, program) = (&self.http.record.request_id, &self.http.server.server_name);
+        error_page::write(error, way.as_deref(), id, program)
     }
 
     fn lock_fault_of(&self, code: ErrorCode) -> Option<LockFault> {

@@ -58,6 +58,8 @@ pub struct Exchange<'c> {
     pub certificate_holder: Arc<Credential>,
     /// What the log will get.
     pub record: RequestRecord,
+    /// Whether a browser waits for a page about its request, which cannot be acted on.
+    pub is_refused_browser: bool,
     pub(crate) is_head: bool,
     pub(crate) version: Version,
     /// Whether the client wants to keep the connection and its framing can be trusted.
@@ -95,6 +97,7 @@ impl<'c> Exchange<'c> {
             credential: sender.credential,
             certificate_holder: sender.certificate_holder,
             record: record_of(facts, path.as_ref().ok(), connection, sender.peer, began),
+            is_refused_browser: (framing.is_err() || path.is_err()) && facts.is_some_and(RequestHead::wants_page),
             is_head: facts.is_some_and(|head| head.method == Method::Head),
             version: facts.map_or(Version::Http11, |head| head.version),
             may_keep: framing.is_ok() && facts.is_some_and(RequestHead::keep_alive),

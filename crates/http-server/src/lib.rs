@@ -22,5 +22,6 @@ mod service;
 pub use claim::{Captured, Claim, find};
 pub use connection::serve_connection;
 pub use exchange::{Exchange, Fate};
+pub use refusal::advice;
 pub use server::Server;
 pub use service::Service;

@@ -21,8 +21,9 @@ pub(crate) fn error_text(error: &Error, request_id: &str) -> String {
     )
 }
 
-/// What the client can do.
-fn advice(error: &Error) -> &'static str {
+/// What the client can do about an error.
+#[must_use]
+pub fn advice(error: &Error) -> &'static str {
     match (error.code(), error.side()) {
         // With the client's own credential this would be `forbidden`.
         (ErrorCode::PeerDenied, Side::Upstream) => {

@@ -381,6 +381,12 @@ impl RequestHead {
         })
     }
 
+    /// Whether a browser asks for an address to show what is there.
+    #[must_use]
+    pub fn wants_page(&self) -> bool {
+        matches!(self.method, Method::Get | Method::Head) && self.prefers_html()
+    }
+
     /// Whether the client takes trailer fields (RFC 9110 §10.1.4).
     #[must_use]
     pub fn accepts_trailers(&self) -> bool {

@@ -150,6 +150,7 @@ fn browsers_are_told_from_programs() {
     ] {
         assert!(!put(program).prefers_html(), "{program}");
     }
+    assert!(!put("Accept: text/html\r\n").wants_page());
 }
 
 #[test]

@@ -1,10 +1,11 @@
-//! Listings of directories as pages: for people, and for programs that read links.
+//! Listings of directories and errors as pages: for people, and for programs that read links.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use conformance::{Lab, Look, assert_pages_are_good, look_at, put_tree, run, tree};
+use serde_json::{Value, json};
 use testkit::{Crossload, Result, available, require};
 
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
@@ -50,8 +51,8 @@ fn rows(page: &str) -> Vec<&str> {
 }
 
 #[test]
-fn listings_are_good_pages() {
-    let name = "listings_are_good_pages";
+fn listings_and_errors_are_good_pages() {
+    let name = "listings_and_errors_are_good_pages";
     let Some(site) = available(name, Site::new("listing-looks")) else {
         return;
     };
@@ -72,13 +73,22 @@ fn listings_are_good_pages() {
         "/".to_owned(),
         format!("{encoded}/"),
         format!("{encoded}/?sort=size&order=desc"),
+        format!("{encoded}/missing"),
+        "/data/an%2Fencoded-slash".to_owned(),
     ];
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let url = site.server.clear_url("");
     let Some(seen) = available(name, look_at(&site.lab, &Look::new(&url, &paths))) else {
         return;
     };
-    assert_pages_are_good(&seen, &paths);
+    // The last one is refused before its path is known, so it has nothing that keys could reach.
+    let (last, known) = paths.split_last().expect("paths");
+    let (refused, seen): (Vec<Value>, Vec<Value>) = seen.into_iter().partition(|page| page["path"] == *last);
+    assert_pages_are_good(&seen, known);
+    assert_eq!(refused.len(), 4);
+    for page in &refused {
+        assert_eq!((&page["axe"], &page["status"]), (&json!([]), &json!(400)), "{page:#}");
+    }
 }
 
 #[test]
@@ -210,4 +220,67 @@ fn a_large_directory_is_complete_and_not_sorted() {
     let page = site.page("/data/large/?sort=name&order=desc");
     let links = rows(&page);
     assert!(links.len() == LARGE - 1 && links.iter().rev().is_sorted());
+}
+
+#[test]
+fn errors_are_pages_for_browsers_and_text_for_programs() {
+    let name = "errors_are_pages_for_browsers_and_text_for_programs";
+    let Some(site) = available(name, Site::new("listing-errors")) else {
+        return;
+    };
+    site.put("list/f", 10, 1);
+    let ask = |path: &str, headers: &[&str]| {
+        let url = site.server.url(path);
+        let mut arguments: Vec<&str> = headers.iter().flat_map(|header| ["-H", *header]).collect();
+        arguments.push(&url);
+        site.lab.curl(&arguments)
+    };
+    for (path, more, status, code) in [
+        ("/data/%3Cb%3Emissing", "X-Nothing: 1", 404, "not_found"),
+        ("/data/list/f", "Range: bytes=20-30", 416, "range_unsatisfiable"),
+        ("/data/a%2Fb", "X-Nothing: 1", 400, "path_refused"),
+        ("/data/list/f", "Authorization: Bearer no-token", 401, "invalid_token"),
+    ] {
+        for program in ["Accept: */*", "Accept: application/json", "Accept:"] {
+            let answer = ask(path, &[program, more]).expect(status);
+            assert_eq!(answer.header("Content-Type"), Some("text/plain; charset=utf-8"));
+            assert_eq!(answer.header("Content-Security-Policy"), None);
+            let id = answer.header("X-Request-Id").expect("a name").to_owned();
+            let text = answer.text();
+            let lines: Vec<&str> = text.lines().collect();
+            assert!(lines.len() == 3 && lines[2].ends_with(&format!("] {id}")), "{text}");
+            assert!(lines[2].contains(code) && text.ends_with('\n'), "{text}");
+        }
+        let text = ask(path, &["Accept: */*", more]).text();
+        let advice = text.lines().nth(1).expect("advice").replace('\'', "&#39;");
+        let answer = ask(path, &[BROWSER, more]).expect(status);
+        assert_eq!(answer.header("Content-Type"), Some("text/html; charset=utf-8"));
+        assert!(answer.header("Content-Security-Policy").is_some());
+        let id = answer.header("X-Request-Id").expect("a name").to_owned();
+        let page = answer.text();
+        for needed in [
+            "<h1>",
+            advice.as_str(),
+            code,
+            id.as_str(),
+            "<dt>Side</dt><dd>client</dd>",
+        ] {
+            assert!(page.contains(needed), "{path}: {needed} is missing in {page}");
+        }
+        assert!(!page.contains("<b>missing"), "{page}");
+        // HEAD has no ranges.
+        if status != 416 {
+            let head = site
+                .lab
+                .request("HEAD", &site.server.url(path), &[BROWSER, more])
+                .expect(status);
+            assert_eq!(head.header("Content-Type"), Some("text/html; charset=utf-8"), "{path}");
+        }
+    }
+    let refused = ask("/data/list/f", &[BROWSER, "Range: bytes=20-30"]).expect(416);
+    assert_eq!(refused.header("Content-Range"), Some("bytes */10"));
+    // Browsers follow addresses by no other method.
+    let url = site.server.url("/data/list/f");
+    let made = site.lab.request("MKCOL", &url, &[BROWSER]).expect(405);
+    assert_eq!(made.header("Content-Type"), Some("text/plain; charset=utf-8"));
 }

@@ -244,6 +244,42 @@ async fn a_page_is_in_order_unless_its_directory_is_large() {
 }
 
 #[tokio::test]
+async fn a_browser_gets_errors_as_pages() {
+    let server = Server::open().await;
+    server.put("/data/d/f", b"1").await;
+    for (head, status) in [
+        ("GET /data/d/none\n", 404),
+        ("HEAD /data/d/none\n", 404),
+        ("GET /data/d%2Ff\n", 400),
+        ("GET /data/d/f\nRange: bytes=7-\n", 416),
+    ] {
+        let text = server.ask(head, b"").await;
+        assert_eq!(text.header("Content-Type"), Some("text/plain; charset=utf-8"), "{head}");
+        assert_eq!(text.header("Vary"), None, "{head}");
+        let page = server.ask(&format!("{head}Accept: text/html\n"), b"").await;
+        assert_eq!((page.status, text.status), (status, status), "{head}");
+        assert_eq!(page.header("Content-Type"), Some("text/html; charset=utf-8"), "{head}");
+        let policy = page.header("Content-Security-Policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+        assert_eq!(page.header("Content-Range"), text.header("Content-Range"), "{head}");
+    }
+    let page = server.ask("GET /data/d/none\nAccept: text/html\n", b"").await.text();
+    for needed in [
+        "<li><a href=\"../\">data</a></li><li><a href=\"./\">d</a></li>",
+        "<dt>About</dt><dd>/data/d/none</dd>",
+        "<dt>Code</dt><dd>not_found</dd>",
+    ] {
+        assert!(page.contains(needed), "{needed} is missing in {page}");
+    }
+    // Requests of other kinds come from programs.
+    for head in ["DELETE /data/d/none", "PROPFIND /data/d/none", "PUT /data/d"] {
+        let text = server.ask(&format!("{head}\nAccept: text/html\n"), b"").await;
+        assert!(text.status >= 400, "{head}");
+        assert_eq!(text.header("Content-Type"), Some("text/plain; charset=utf-8"), "{head}");
+    }
+}
+
+#[tokio::test]
 async fn propfind_lists_the_directory_itself_first() {
     let server = Server::open().await;
     server.put("/data/d/f", b"Wikipedia").await;

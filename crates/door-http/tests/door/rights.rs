@@ -106,6 +106,30 @@ async fn who_may_not_look_is_told_the_same_whatever_is_there() {
     }
 }
 
+/// Nor does the page that a browser gets tell more than the text.
+#[tokio::test]
+async fn a_page_about_an_error_reveals_no_name() {
+    let server = closed().await;
+    let elsewhere = macaroon("path:/data/elsewhere");
+    let mut pages = Vec::new();
+    for name in ["g", "d", "m"] {
+        let answer = step_as(&server, &format!("GET /data/{name}\nAccept: text/html"), &elsewhere).await;
+        assert_eq!(answer.status, 403, "{name}");
+        let id = answer.header("X-Request-Id").unwrap();
+        let page = answer.text().replace(id, "ID");
+        pages.push(
+            page.replace(&format!("/data/{name}<"), "PATH<")
+                .replace(&format!(">{name}<"), ">NAME<"),
+        );
+    }
+    assert!(
+        pages[0].contains("<dt>Code</dt>") && pages[0].contains("PATH<"),
+        "{}",
+        pages[0]
+    );
+    assert!(pages.iter().all(|page| *page == pages[0]), "{pages:#?}");
+}
+
 #[tokio::test]
 async fn a_listing_leaves_out_what_its_reader_may_not_look_at() {
     let server = closed().await;
