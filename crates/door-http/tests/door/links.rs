@@ -75,7 +75,7 @@ async fn the_rights_of_what_a_link_leads_to_count_with_every_verb() {
     );
     for head in ["GET /data/\n", "PROPFIND /data\nDepth: 1\n"] {
         let listing = server.ask(head, b"").await.text();
-        assert!(listing.contains("good") && !listing.contains("bad"), "{listing}");
+        assert!(listing.contains("/good") && !listing.contains("/bad"), "{listing}");
     }
 }
 
