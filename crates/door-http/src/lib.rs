@@ -10,8 +10,8 @@
 //! have around their content), `order` (of listings), and `route`: everything that this door can be
 //! asked, as one table. *One request*: `exchange`, and on it `access` (rights), `authority` (which
 //! hosts are us), `state` (locks), `redirect` (hand-over), `missing` (files for which a redirector
-//! sent its client in vain), `refuse` (errors) with `error_page` (the same for browsers). *Verbs and
-//! services*: one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
+//! sent its client in vain), `refuse` (errors) with `error_page` (the same for browsers). *Verbs
+//! and services*: one file each. On top, `dispatch` calls them, and [`Door`] serves connections.
 #![forbid(unsafe_code)]
 
 mod access;

@@ -62,8 +62,8 @@ impl FileExchange<'_, '_> {
         self.http.refuse_with(error, body, fill).await
     }
 
-    /// The body of an error's answer, and its type: XML for errors about locks, which says where the
-    /// lock is; a page for browsers; and text for all others.
+    /// The body of an error's answer, and its type: XML for errors about locks, which says where
+    /// the lock is; a page for browsers; and text for all others.
     fn body_of(&self, error: &Error) -> (ContentType, String) {
         match self.lock_fault_of(error.code()) {
             Some(fault) => {
