@@ -161,7 +161,11 @@ impl View {
         }
         lines.resize(size.rows.saturating_sub(1).max(1), String::new());
         lines.push(self.last_line());
-        lines.iter().map(|line| cut(line, size.columns)).collect()
+        // Whatever a name brings along, no line gives the terminal orders.
+        lines
+            .iter()
+            .map(|line| cut(&output::name(line), size.columns))
+            .collect()
     }
 
     fn last_line(&self) -> String {
@@ -269,9 +273,8 @@ fn links(document: &Value, filter: &str) -> (String, Vec<String>) {
     );
     let mut table = Table::new(["ACTIVE", "LIMIT", "WAIT", "RETRY", "RATE", "VO", "FROM", "TO", "WHY"]);
     for link in all {
-        let held = link["held"]["detail"]
-            .as_str()
-            .map(|detail| format!("stands still: {detail}"));
+        let held = &link["held"]["detail"];
+        let held = held.is_string().then(|| format!("stands still: {}", text(held)));
         let paused = (link["is_paused"] == true).then(|| "paused".to_owned());
         let why = paused.or(held).unwrap_or_else(|| text(&link["reasons"][0]));
         let row = [
@@ -448,5 +451,18 @@ mod tests {
             "{lines:#?}"
         );
         assert!(!lines.iter().any(|line| line.contains("one")), "{lines:#?}");
+    }
+
+    #[test]
+    fn reasons_of_storages_give_the_terminal_no_orders() {
+        let held = json!({"until_ms": 1, "detail": "no space\u{1b}[2J\u{202e}"});
+        let document = json!({"links": [{"source": "a", "destination": "b", "held": held}]});
+        let mut view = View::new(vec![Kind::Links], "");
+        let size = Size { columns: 200, rows: 10 };
+        let lines = view.frame("s", &Seen::Fresh(document), Some(size));
+        assert!(
+            lines[3].ends_with("stands still: no space\\x1b[2J\\u{202e}"),
+            "{lines:#?}"
+        );
     }
 }
