@@ -22,6 +22,7 @@ mod run;
 mod schema;
 mod scripted;
 mod site;
+mod terminal;
 mod tools;
 mod xroot;
 
@@ -42,6 +43,7 @@ pub use run::{Run, background, run, run_with_input};
 pub use schema::JsonLines;
 pub use scripted::{Reply, Scripted, Seen};
 pub use site::{Site, alone, reserving_nothing};
+pub use terminal::Terminal;
 pub use xroot::{
     ABLE_TLS, Frame, GOES_TO_TLS, GREETING, HAS_TLS, RootSocket, WANT_TLS, assert_root_alive, opcode, open_option,
     parameters, request_bytes, status,

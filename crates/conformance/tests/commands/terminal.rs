@@ -1,43 +1,13 @@
 //! What a user sees on a terminal of 80 columns.
 
-use std::process::Command;
 use std::time::Duration;
 
-use conformance::{Lab, bytes, run, until};
+use conformance::{Lab, Terminal, bytes, run, until};
 use testkit::{available, require};
 
 use crate::client::site;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A server of tmux of its own; dropping it ends its terminals.
-struct Terminal {
-    socket: String,
-}
-
-impl Terminal {
-    fn tmux(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("tmux");
-        command.args(["-S", &self.socket, "-f", "/dev/null"]).args(arguments);
-        run(command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color")).text()
-    }
-
-    /// The lines on the screen, without empty ones at the end.
-    fn picture(&self) -> Vec<String> {
-        let shown = self.tmux(&["capture-pane", "-p"]);
-        shown
-            .trim_end()
-            .lines()
-            .map(|line| line.trim_end().to_owned())
-            .collect()
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.tmux(&["kill-server"]);
-    }
-}
 
 /// Colours are for terminals; the environment and `--color` may ask for them, or refuse them.
 #[test]
@@ -84,13 +54,10 @@ fn colours_are_where_they_are_wanted() {
         let json = ends(&[arguments, &["--json", &url]].concat(), variables).succeeded();
         assert!(!json.text().contains('\u{1b}'), "{}", json.said());
     }
-    if available(test, require("tmux")).is_none() {
+    let Some(terminal) = available(test, Terminal::new(lab)) else {
         return;
-    }
-    let (socket, over) = (lab.fresh("tmux-colours"), lab.fresh("colours-over"));
-    let terminal = Terminal {
-        socket: socket.to_str().expect("plain").to_owned(),
     };
+    let over = lab.fresh("colours-over");
     let here = lab.fresh("coloured-here");
     std::fs::create_dir_all(here.join("d")).expect("a directory");
     let client = lab.client(["ls"]).expect("the client is built");
@@ -100,10 +67,11 @@ fn colours_are_where_they_are_wanted() {
         here.display(),
         over.display()
     );
-    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]);
+    terminal.start(80, &here, &line);
     until("it is over", PATIENCE, || over.exists());
-    let shown = || terminal.tmux(&["capture-pane", "-p", "-e"]);
-    until("the name has its colour", PATIENCE, || shown().contains("[34md"));
+    until("the name has its colour", PATIENCE, || {
+        terminal.coloured().contains("[34md")
+    });
 }
 
 /// The last picture of a tree's copy: what was done, and no rest of the progress bar.
@@ -121,23 +89,14 @@ fn the_last_picture_of_a_tree_is_its_summary() {
     let target = format!("{}/", back.display());
     let arguments = lab.client_arguments("copy", &["-r", &site.first.davs("pictured/"), &target]);
     let command = lab.client(&arguments).expect("the client is built");
-    let variables = ["X509_CERT_DIR", "HOME"].map(|name| {
-        let found = command
-            .get_envs()
-            .find(|(key, _)| *key == name)
-            .and_then(|(_, value)| value);
-        format!("{name}={}", found.expect("it is set").display())
-    });
     let line = format!(
-        "env {} {} {}; touch {}; sleep 60",
-        variables.join(" "),
+        "{} {}; touch {}; sleep 60",
         command.get_program().display(),
         arguments.join(" "),
         over.display()
     );
-    let socket = lab.fresh("tmux").to_str().expect("plain").to_owned();
-    let terminal = Terminal { socket };
-    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]);
+    let terminal = Terminal::new(lab).expect("tmux is installed");
+    terminal.start(80, lab.scratch().path(), &line);
     until("the copy is over", PATIENCE, || over.exists());
     let shown = || terminal.picture().join("\n");
     until("its summary is shown", PATIENCE, || shown().contains("30 files"));
@@ -158,17 +117,13 @@ fn top_follows_a_server_and_ends_with_a_key() {
     let Some(lab) = available(test, Lab::new("top")) else {
         return;
     };
-    if available(test, require("tmux")).is_none() {
+    let Some(terminal) = available(test, Terminal::new(&lab)) else {
         return;
-    }
+    };
     let mut options = lab.options("watched");
     options.more = "[web]\nlisten = \"127.0.0.1:0\"\n".to_owned();
     let Some(server) = available(test, lab.crossload(options)) else {
         return;
-    };
-    let socket = lab.fresh("tmux-top");
-    let terminal = Terminal {
-        socket: socket.to_str().expect("plain").to_owned(),
     };
     let client = lab.client(["top"]).expect("the client is built");
     let line = format!(
@@ -178,16 +133,15 @@ fn top_follows_a_server_and_ends_with_a_key() {
     );
     let directory = lab.fresh("top-ends");
     std::fs::create_dir(&directory).expect("a directory");
-    let place = directory.to_str().expect("plain");
-    terminal.tmux(&["new-session", "-d", "-x", "80", "-y", "24", "-c", place, &line]);
-    let shows = |text: &str| terminal.picture().iter().any(|line| line.contains(text));
+    terminal.start(80, &directory, &line);
+    let shows = |text: &str| terminal.shows(text);
     until("copies are shown", PATIENCE, || shows("copies: 0 running, 0 stalled"));
     assert!(!shows("before"), "the other screen: {:?}", terminal.picture());
-    terminal.tmux(&["send-keys", "/", "q", "x", "Enter"]);
+    terminal.press(&["/", "q", "x", "Enter"]);
     until("the filter is shown", PATIENCE, || shows("filter: qx"));
     drop(server);
     until("the fault is shown", PATIENCE, || shows("! no answer: "));
-    terminal.tmux(&["send-keys", "q"]);
+    terminal.press(&["q"]);
     until("it ends", PATIENCE, || shows("ended") && shows("before"));
     let modes = |name: &str| std::fs::read_to_string(directory.join(name)).expect("modes");
     assert_eq!(modes("before"), modes("after"));
