@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conformance::{Lab, Look, assert_pages_are_good, look_at, until};
+use conformance::{Lab, Look, Terminal, assert_pages_are_good, look_at, until};
 use serde_json::Value;
 use testkit::{Result, TokenIssuer, available};
 
@@ -42,6 +42,61 @@ impl Operated {
         words.push(&place);
         self.paged.site.lab.curl(&words)
     }
+}
+
+#[test]
+fn top_cancels_jobs_and_drains_workers() {
+    let name = "top_cancels_jobs_and_drains_workers";
+    let Some(operated) = available(name, Operated::start("queue-top")) else {
+        return;
+    };
+    let (paged, lab) = (&operated.paged, &operated.paged.site.lab);
+    let Some(terminal) = available(name, Terminal::new(lab)) else {
+        return;
+    };
+    std::fs::write(paged.site.endpoint.data().join("f"), b"content").expect("a file");
+    // Its destination does not answer: it waits.
+    let job = paged.submit(&paged.site.endpoint.clear_url("/data/f"), "http://localhost:1/data/f");
+    let token = lab.file(operated.token("olga").as_bytes());
+    let arguments = [
+        "top",
+        paged.url.as_str(),
+        "--token-file",
+        token.to_str().expect("plain"),
+    ];
+    let program = lab.client(arguments).expect("our client").get_program().to_owned();
+    let line = format!("{} {}", program.display(), arguments.join(" "));
+    terminal.start(200, lab.scratch().path(), &line);
+    let sees = |what: &str, text: &str| until(what, LIMIT, || terminal.shows(text));
+    sees("links", "links: ");
+    terminal.press(&["Tab"]);
+    sees("jobs", &job);
+    terminal.press(&["j", "c"]);
+    sees("a question", &format!("Cancel the job {job}? (y/n)"));
+    sees("its facts", "to http://localhost:1");
+    terminal.press(&["y"]);
+    sees("an answer", &format!("Canceled the job {job}"));
+    until("canceled", LIMIT, || {
+        paged.get(&format!("/queue/jobs/{job}"))["state"] == "canceled"
+    });
+    terminal.press(&["c"]);
+    sees("a refusal", &format!("The job {job} has ended already"));
+
+    terminal.press(&["Tab"]);
+    sees("workers", "workers: 1 with");
+    for (question, answer, is_draining, sums) in [
+        ("Drain the worker", "takes no new files", true, "1 draining"),
+        ("Use the worker", "takes new files again", false, "0 draining"),
+    ] {
+        terminal.press(&["j", "d"]);
+        sees("a question", question);
+        terminal.press(&["y"]);
+        sees("an answer", answer);
+        assert_eq!(paged.get("/queue")["workers"][0]["is_draining"], is_draining);
+        sees("the state", sums);
+    }
+    terminal.press(&["?"]);
+    sees("the keys", "drain the selected worker");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use conformance::{Answer, Lab, Look, assert_pages_are_good, background, log_lines, look_at, until};
+use conformance::{Answer, Lab, Look, Terminal, assert_pages_are_good, background, log_lines, look_at, until};
 use serde_json::Value;
 use testkit::{Process, Result, TokenIssuer, available};
 
@@ -189,6 +189,57 @@ fn programs_and_certificates_act_without_a_session() {
     lab.curl(&[&by[..], &["-d", &id, "-d", &form, &cancel]].concat())
         .expect(303);
     moving.demand_ended(&pages, "by-certificate");
+}
+
+/// `top` on a terminal, with the token of this user of the issuer, or without one.
+fn top<'a>(pages: &'a GuardedPages, user: Option<&str>) -> Result<Terminal<'a>> {
+    let (lab, terminal) = (&pages.lab, Terminal::new(&pages.lab)?);
+    let token = user.map(|user| lab.file(pages.token(user).as_bytes()));
+    let token = token.as_ref().map(|file| file.to_str().expect("plain"));
+    let options = token.map_or(vec![], |file| vec!["--token-file", file]);
+    let arguments = lab.client_arguments("top", &[&options[..], &[pages.url.as_str()]].concat());
+    let program = lab.client(&arguments)?.get_program().to_owned();
+    let line = format!("{} {}", program.display(), arguments.join(" "));
+    terminal.start(200, lab.scratch().path(), &line);
+    Ok(terminal)
+}
+
+#[test]
+fn top_ends_a_copy_for_an_operator_and_for_no_other_client() {
+    let name = "top_ends_a_copy_for_an_operator_and_for_no_other_client";
+    let Some(pages) = available(name, operated("pages-top")) else {
+        return;
+    };
+    let moving = Moving::start(&pages, "by-key");
+    for (user, words) in [
+        (None, "Refused: no credential was sent"),
+        (Some("jane"), "operators does not name this client"),
+    ] {
+        let Some(terminal) = available(name, top(&pages, user)) else {
+            return;
+        };
+        until("the copy is shown", LIMIT, || terminal.shows("/data/by-key"));
+        terminal.press(&["j", "c"]);
+        until("it is refused", LIMIT, || terminal.shows(words));
+    }
+    let terminal = top(&pages, Some("olga")).expect("it started before");
+    until("the copy is shown", LIMIT, || terminal.shows("/data/by-key"));
+    // A yes before the question was there is no answer to it.
+    terminal.press(&["j", "c", "y"]);
+    let question = format!("End the copy {}? (y/n)", moving.id);
+    until("it asks", LIMIT, || {
+        terminal.shows(&question) && terminal.shows("to /data/by-key")
+    });
+    assert!(terminal.coloured().contains("[7m"), "its row is marked");
+    terminal.press(&["n"]);
+    until("no was understood", LIMIT, || terminal.shows("Nothing was done"));
+    assert_eq!(running(&pages)["totals"]["running"], 1);
+    terminal.press(&["c"]);
+    until("it asks again", LIMIT, || terminal.shows(&question));
+    terminal.press(&["y"]);
+    let done = format!("Ended the copy {}", moving.id);
+    until("it says so", LIMIT, || terminal.shows(&done));
+    moving.demand_ended(&pages, "by-key");
 }
 
 fn operated_with_certificates(name: &str) -> Result<GuardedPages> {

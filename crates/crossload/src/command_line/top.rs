@@ -15,9 +15,14 @@ Examples:
   # Once, for a script
   crossload top http://localhost:8450 --json
 
-Keys: Tab next view, / filter, s sort, Up and Down, Space pause, q quit.
+  # As an operator, who may end copies, cancel jobs and drain workers
+  crossload top https://queue.example:8450 --token-file operator.token
 
-Exit code: 0; else the errno of the failure.";
+Keys: Tab next view, / filter, s sort, Space pause, ? all keys, q quit. Up and
+Down select a row; c ends its copy or cancels its job, d drains its worker or
+uses it again. Both ask first, and are for operators ([web] operators).
+
+Exit code: 0, also if the server refused an order; else the errno of the failure.";
 
 /// Options of `top`.
 #[derive(Clone, Debug, Args)]

@@ -1,6 +1,6 @@
 //! Requests for the pages of a server, as JSON.
 
-use remote::{ServiceCall, ServiceMethod};
+use remote::{Resource, ServiceAnswer, ServiceCall, ServiceMethod};
 use serde_json::Value;
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
 use url::form_urlencoded::Serializer;
@@ -18,11 +18,12 @@ pub(super) enum Kind {
     Copies,
     Links,
     Jobs,
+    Workers,
     Cluster,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::Copies, Self::Links, Self::Jobs, Self::Cluster];
+    const ALL: [Self; 5] = [Self::Copies, Self::Links, Self::Jobs, Self::Workers, Self::Cluster];
 
     /// The name for people and programs.
     pub(super) const fn word(self) -> &'static str {
@@ -30,6 +31,7 @@ impl Kind {
             Self::Copies => "copies",
             Self::Links => "links",
             Self::Jobs => "jobs",
+            Self::Workers => "workers",
             Self::Cluster => "cluster",
         }
     }
@@ -38,7 +40,7 @@ impl Kind {
     const fn path(self) -> &'static str {
         match self {
             Self::Copies => "/now",
-            Self::Links | Self::Jobs => "/queue",
+            Self::Links | Self::Jobs | Self::Workers => "/queue",
             Self::Cluster => "/cluster",
         }
     }
@@ -146,23 +148,40 @@ impl<'a> Looks<'a> {
     }
 
     async fn ask(&self, path: &str) -> types::Result<Value> {
-        let location = Location::parse(&format!("{}{path}", self.server))?;
-        let place = self.session.resource(&location, Side::Active);
-        let call = ServiceCall {
-            method: ServiceMethod::Get,
-            content_type: "application/json",
-            body: &Secret::new(""),
-            login: None,
-            webhook: None,
-            answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
-        };
-        let answer = self.session.client.call(&place, &call).await?;
+        let place = self.place(path)?;
+        let answer = self.call(&place, None).await?;
         if !answer.is_success() {
             return Err(self.session.client.refusal_of(&place, &answer));
         }
         serde_json::from_str(answer.body.expose()).map_err(|_| {
-            let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&location);
+            let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&place.location);
             error.with_detail("this is no page for operators of Crossload")
         })
+    }
+
+    /// A path of the server, with the credential that it gets.
+    pub(super) fn place(&self, path: &str) -> types::Result<Resource> {
+        let location = Location::parse(&format!("{}{path}", self.server))?;
+        Ok(self.session.resource(&location, Side::Active))
+    }
+
+    /// Asks for a document, or sends a form. A form goes to this place only.
+    pub(super) async fn call(&self, place: &Resource, form: Option<&Secret>) -> types::Result<ServiceAnswer> {
+        let nothing = Secret::new("");
+        let call = ServiceCall {
+            method: match form {
+                Some(_) => ServiceMethod::Post,
+                None => ServiceMethod::Get,
+            },
+            content_type: match form {
+                Some(_) => "application/x-www-form-urlencoded",
+                None => "application/json",
+            },
+            body: form.unwrap_or(&nothing),
+            login: None,
+            webhook: None,
+            answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
+        };
+        self.session.client.call(place, &call).await
     }
 }

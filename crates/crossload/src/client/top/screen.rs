@@ -39,6 +39,15 @@ pub(super) struct Size {
     pub(super) rows: usize,
 }
 
+/// What a terminal shows.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Lines that fit, without control characters.
+    pub(super) lines: Vec<String>,
+    /// Which of them is marked.
+    pub(super) selected: Option<usize>,
+}
+
 /// The terminal while it shows frames. Dropping it gives it back as it was.
 pub(super) struct Screen {
     terminal: File,
@@ -101,18 +110,17 @@ impl Screen {
         }
     }
 
-    /// Shows these lines, which fit.
-    pub(super) fn draw(&mut self, lines: &[String]) {
-        let mut frame = String::from("\x1b[H");
-        for (number, line) in lines.iter().enumerate() {
-            if number > 0 {
-                frame.push_str("\r\n");
-            }
-            frame.push_str(line);
-            frame.push_str("\x1b[K");
-        }
-        frame.push_str("\x1b[J");
-        self.write(frame.as_bytes());
+    /// Forgets the keys that were pressed before now.
+    pub(super) fn forget_keys(&mut self) {
+        self.keys.clear();
+        let mut bytes = [0; 64];
+        // It ends when nothing is left, or a read fails; that failure ends the next wait for a key.
+        while self.input.read(&mut bytes).is_ok_and(|count| count > 0) {}
+    }
+
+    /// Shows a frame.
+    pub(super) fn draw(&mut self, frame: &Frame) {
+        self.write(sequence(frame).as_bytes());
     }
 
     /// A terminal that is gone shows nothing; its signal ends the command.
@@ -126,6 +134,24 @@ impl Drop for Screen {
         self.write(END);
         let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
+}
+
+/// What shows a frame on a terminal.
+fn sequence(frame: &Frame) -> String {
+    let mut sequence = String::from("\x1b[H");
+    for (number, line) in frame.lines.iter().enumerate() {
+        if number > 0 {
+            sequence.push_str("\r\n");
+        }
+        match frame.selected == Some(number) {
+            // In reverse, which needs no colours.
+            true => sequence.push_str(&format!("\x1b[7m{line}\x1b[0m")),
+            false => sequence.push_str(line),
+        }
+        sequence.push_str("\x1b[K");
+    }
+    sequence.push_str("\x1b[J");
+    sequence
 }
 
 /// The keys of what a terminal sent at once.
@@ -194,5 +220,13 @@ mod tests {
         assert_eq!(keys_of(b"\x1b"), [Key::Escape]);
         assert_eq!(keys_of(b"\x1b[24~x"), [], "unknown sequences are no text");
         assert_eq!(keys_of(b"\xff\xffq"), [Key::Character('q')], "invalid UTF-8 is skipped");
+    }
+    #[test]
+    fn the_selected_line_is_marked() {
+        let frame = Frame {
+            lines: vec!["a".to_owned(), "b".to_owned()],
+            selected: Some(1),
+        };
+        assert_eq!(sequence(&frame), "\x1b[Ha\x1b[K\r\n\x1b[7mb\x1b[0m\x1b[K\x1b[J");
     }
 }
