@@ -10,6 +10,7 @@ use crate::cluster::Cluster;
 use crate::cms::Cms;
 use crate::flows::{FlowRule, SciTags, flow_faults};
 use crate::keys::{Export, Limits, Log, Macaroons, PolicyFiles, Rule, Server, ThirdPartyCopy, Trust, Xroot};
+use crate::logged::LOG_FILTERS_MAX;
 use crate::messages::Messages;
 use crate::monitoring::Monitoring;
 use crate::other_side::{Delegation, HandOver};
@@ -103,10 +104,15 @@ impl Configuration {
         ]
     }
 
-    fn log_fault(&self) -> Option<String> {
-        let is_journal = self.log.format == LogFormat::Journald;
-        let says = "format: the journal has files of its own; remove file";
-        (is_journal && self.log.file.is_some()).then(|| says.to_owned())
+    fn log_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.log.format == LogFormat::Journald && self.log.file.is_some() {
+            faults.push("format: the journal has files of its own; remove file".to_owned());
+        }
+        if self.log.follow.len() > LOG_FILTERS_MAX {
+            faults.push(format!("follow: at most {LOG_FILTERS_MAX} filters; remove some"));
+        }
+        faults
     }
 
     /// Mistakes that involve several keys of a section, or several sections.
@@ -125,7 +131,7 @@ impl Configuration {
         found.extend(Conflict::of::<Monitoring>(self.monitoring.faults()));
         found.extend(Conflict::of::<SciTags>(self.scitags.faults()));
         found.extend(flow_faults(&self.flows));
-        found.extend(Conflict::of::<Log>(self.log_fault()));
+        found.extend(Conflict::of::<Log>(self.log_faults()));
         found.extend(Conflict::of::<StorageReport>(self.storage_report.faults()));
         found.extend(Conflict::of::<Web>(self.web_faults()));
         found.extend(Conflict::of::<Cluster>(self.cluster.faults()));

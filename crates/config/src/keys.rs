@@ -10,6 +10,7 @@ use credentials::Lifetimes;
 use policy::{AnonymousAccess, Area};
 use types::{ChecksumAlgorithm, LogicalPath, limits};
 
+use crate::logged::{LogFilter, LoggedRequests};
 use crate::rules::{AllowedRights, DeniedRights, RuleSubjects};
 use crate::section;
 use crate::section::{LIVE, NEW_DOOR, Purpose, RESTART};
@@ -342,8 +343,12 @@ section! {
         /// How lines are written: `"json"`, `"text"` for people, or `"journald"`, which gives
         /// systemd's journal a field for each of ours. `"auto"`: text on a terminal, else JSON.
         format: LogFormat = Some(LogFormat::Auto) => RESTART;
-        /// Log each request. Transfers and events of the server are always logged.
-        requests: bool = Some(true) => LIVE;
+        /// Log each request (`true`), those that failed (`"failed"`), or none (`false`). Transfers
+        /// and events of the server are always logged.
+        requests: LoggedRequests = Some(LoggedRequests::All) => LIVE;
+        /// Log these requests in any case: `"subject:NAME"`, `"vo:NAME"`, `"address:NETWORK"`,
+        /// `"path:/PATH"`, `"transfer:ID"` (see logging.md). At most 64.
+        follow: Vec<LogFilter> = Some(Vec::new()) => LIVE;
         /// Log the names of people: subjects of certificates and tokens. Otherwise each name is
         /// replaced by a hash that stays the same until the server restarts.
         personal_names: bool = Some(true) => LIVE;

@@ -191,12 +191,18 @@ fn viewers_and_a_new_certificate_count_at_once() {
     let text = std::fs::read_to_string(&file).expect("its configuration");
     let viewers = "[web]\nviewers = [\"dn:/CN=Other\"]";
     let changed = text.replace("[web]", viewers).replace("retries = 1", "retries = 2");
+    let changed = format!("{changed}\n[log]\nrequests = \"failed\"\n");
     std::fs::write(&file, &changed).expect("the new one");
     until("a viewer must sign in", LIMIT, || status() != 200);
     until("it is logged", LIMIT, || queue.log().contains("\"event\":\"reloaded\""));
     let log = queue.log();
     assert!(log.contains("\"reload_ignored\",\"key\":\"queue.retries\""), "{log}");
     assert!(!log.contains("\"key\":\"web.viewers\""), "{log}");
+    let asks = |path: &str| lab.curl(&["--insecure", &format!("{}{path}", queue.url())]).status;
+    assert_eq!(asks("/v1/whoami"), 200);
+    assert!(asks("/v1/jobs/none") >= 400);
+    until("the failure is logged", LIMIT, || queue.log().contains("/v1/jobs/none"));
+    assert!(!queue.log().contains("/v1/whoami"), "{}", queue.log());
 
     // A mistake changes nothing.
     std::fs::write(&file, changed.replace("[web]", "[webs]")).expect("a broken one");

@@ -301,6 +301,69 @@ fn a_changed_configuration_is_taken_over_and_a_broken_one_is_not() {
 }
 
 #[test]
+fn what_is_logged_changes_while_the_server_runs() {
+    let test = "what_is_logged_changes_while_the_server_runs";
+    let Some((lab, mut server)) = available(
+        test,
+        start("logged", |options| {
+            options.more = "[log]\nrequests = false\n".to_owned()
+        }),
+    ) else {
+        return;
+    };
+    let file = server.configuration();
+    let text = fs::read_to_string(&file).expect("the configuration");
+    fs::create_dir(server.data().join("loud")).expect("a directory");
+    for name in ["loud/f", "quiet"] {
+        fs::write(server.data().join(name), b"content").expect("written");
+    }
+    let lines_about = |server: &Crossload, path: &str| -> Vec<Value> {
+        let mut lines = requests(server.log());
+        lines.retain(|line| line["path"] == path);
+        lines
+    };
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let follow = format!("requests = false\nfollow = [\"path:/data/loud\", \"transfer:{trace}\"]\n");
+    fs::write(&file, text.replace("requests = false\n", &follow)).expect("written");
+    server.process().hang_up().expect("SIGHUP");
+    until("what is below the path is logged", SOON, || {
+        lab.curl(&[&url(&server, "loud/f")]).expect(200);
+        !lines_about(&server, "/data/loud/f").is_empty()
+    });
+    let parent = format!("traceparent: 00-{trace}-00f067aa0ba902b7-01");
+    lab.curl(&[&url(&server, "quiet")]).expect(200);
+    lab.curl(&["-H", &parent, &url(&server, "quiet")]).expect(200);
+    until("the trace is logged", SOON, || {
+        !lines_about(&server, "/data/quiet").is_empty()
+    });
+    let quiet = lines_about(&server, "/data/quiet");
+    assert_eq!(quiet.len(), 1, "{quiet:#?}");
+    assert!(quiet[0]["traceparent"].to_string().contains(trace), "{quiet:#?}");
+
+    // By the change of the file alone.
+    fs::write(&file, text.replace("requests = false", "requests = \"failed\"")).expect("written");
+    until("failures are logged", SOON, || {
+        lab.curl(&[&url(&server, "none")]).expect(404);
+        !lines_about(&server, "/data/none").is_empty()
+    });
+    let (loud, failed) = (lines_about(&server, "/data/loud/f"), lines_about(&server, "/data/none"));
+    lab.curl(&[&url(&server, "loud/f")]).expect(200);
+    lab.curl(&[&url(&server, "none")]).expect(404);
+    until("the next failure is logged", SOON, || {
+        lines_about(&server, "/data/none").len() > failed.len()
+    });
+    assert_eq!(lines_about(&server, "/data/loud/f").len(), loud.len());
+
+    // A filter that can never apply is refused, and the old ones stay.
+    fs::write(&file, text.replace("requests = false", "follow = [\"user:jane\"]")).expect("written");
+    until("the mistake is logged", SOON, || {
+        log_lines(server.log()).iter().any(|line| {
+            line["event"] == "reload_failed" && line["error"].to_string().contains("the kinds are subject:")
+        })
+    });
+}
+
+#[test]
 fn unknown_keys_are_refused_with_a_suggestion() {
     let test = "unknown_keys_are_refused_with_a_suggestion";
     let Some(lab) = available(test, Lab::new("keys")) else {

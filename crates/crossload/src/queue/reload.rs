@@ -21,10 +21,13 @@ use crate::token::now_s;
 /// Sections that are read again. All other keys, but for [`KEYS`], need a restart.
 const SECTIONS: [&str; 5] = ["trust", "x509", "tokens", "issuer", "macaroons"];
 /// Keys of other sections that are read again.
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 8] = [
     "server.certificate",
     "server.key",
     "limits.tls_session_bytes",
+    "log.requests",
+    "log.follow",
+    "log.personal_names",
     "web.viewers",
     "web.operators",
 ];
@@ -154,6 +157,7 @@ impl Running<'_> {
         subsystem::renew(own, &change)?;
         self.parts.followed.viewers.set(pages::viewers(&fresh));
         self.parts.followed.operators.set(pages::operators(&fresh));
+        self.parts.ground.observer.set_logged(&fresh.log);
         let is_ignored = |place: &&KeyPath| !is_live(place) || turns_tls && place.section == "server";
         for place in changes.places().filter(is_ignored) {
             let fields = json!({"key": place.name(), "says": "this key needs a restart"});

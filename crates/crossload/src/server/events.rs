@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -19,11 +18,12 @@ use transfer::{Events, FlowMark, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
 use super::log::Log;
+use super::logged::RequestFilter;
 use super::personal_names::PersonalNames;
 use super::unlisted::NamedDirectories;
 use super::waits::Waits;
 
-/// XRootD requests that are counted and not logged, unless they fail.
+/// XRootD requests that are counted and not logged, unless they fail or are followed.
 const QUIET_METHOD: &str = "stat";
 
 /// Writes log lines and updates metrics.
@@ -31,7 +31,7 @@ pub(crate) struct Observer {
     log: Log,
     metrics: Arc<Metrics>,
     refusals: Refusals,
-    log_requests: AtomicBool,
+    logged: RequestFilter,
     names: PersonalNames,
     started: Instant,
     /// How long requests wait for the head of their answer.
@@ -55,7 +55,7 @@ impl Observer {
             log,
             metrics,
             refusals: Refusals::default(),
-            log_requests: AtomicBool::new(wanted.requests),
+            logged: RequestFilter::new(wanted),
             names: PersonalNames::new(wanted.personal_names),
             started: Instant::now(),
             waits: Waits::default(),
@@ -106,20 +106,21 @@ impl Observer {
 
     /// Sets what is logged, and which flows are marked, from now on.
     pub(crate) fn set_wanted(&self, wanted: &config::Configuration) {
-        self.log_requests.store(wanted.log.requests, Ordering::Relaxed);
-        self.names.set_shown(wanted.log.personal_names);
+        self.set_logged(&wanted.log);
         self.marking.set(super::fireflies::marking(wanted));
     }
 
-    /// Whether requests are logged, whether with personal names, and which flows are marked.
+    /// Sets what is logged from now on.
+    pub(crate) fn set_logged(&self, wanted: &config::Log) {
+        self.logged.set(wanted);
+        self.names.set_shown(wanted.personal_names);
+    }
+
+    /// Which requests are logged, whether with personal names, and which flows are marked.
     #[cfg(test)]
-    pub(crate) fn wanted(&self) -> (bool, bool, String) {
+    pub(crate) fn wanted(&self) -> (String, bool, String) {
         let marking = format!("{:?}", self.marking);
-        (
-            self.log_requests.load(Ordering::Relaxed),
-            self.names.are_shown(),
-            marking,
-        )
+        (self.logged.wanted(), self.names.are_shown(), marking)
     }
 
     /// A connection was accepted.
@@ -184,8 +185,9 @@ impl Observer {
         }
     }
 
-    fn log_request(&self, event: &str, record: &RequestRecord) {
-        if !self.log_requests.load(Ordering::Relaxed) {
+    /// `is_quiet`: it is logged only if it failed, or is followed.
+    fn log_request(&self, event: &str, record: &RequestRecord, is_quiet: bool) {
+        if !self.logged.takes(record, is_quiet) {
             return;
         }
         if self.names.are_shown() {
@@ -253,9 +255,7 @@ impl RequestLog for Observer {
         let is_quiet = is_xroot && record.method == QUIET_METHOD;
         // Redirectors ask each second.
         let is_quiet = is_quiet || (record.path == NODE_PATH && record.method == "GET");
-        if !is_quiet || record.error.is_some() {
-            self.log_request("request", record);
-        }
+        self.log_request("request", record, is_quiet);
     }
 }
 
@@ -264,7 +264,7 @@ pub(crate) struct AdminLog(pub(crate) Arc<Observer>);
 
 impl RequestLog for AdminLog {
     fn request(&self, record: &RequestRecord) {
-        self.0.log_request("admin_request", record);
+        self.0.log_request("admin_request", record, false);
     }
 
     fn connection_failed(&self, peer: SocketAddr, error: &Error) {

@@ -22,6 +22,7 @@ mod fireflies;
 pub(crate) mod identities;
 pub(crate) mod log;
 mod log_format;
+mod logged;
 mod monitoring;
 pub(crate) mod node;
 mod node_log;
