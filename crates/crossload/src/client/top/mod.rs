@@ -8,12 +8,14 @@ mod screen;
 mod tables;
 mod view;
 
+use std::mem;
+use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use self::looks::{Kind, Looks, Seen};
-use self::screen::Screen;
+use self::screen::{Key, Screen};
 use self::view::{Act, View};
 use super::session::ClientContext;
 use crate::command_line::TopOptions;
@@ -60,43 +62,118 @@ pub(super) async fn run(session: &ClientContext, options: &TopOptions) -> Result
     Ok(0)
 }
 
+/// What is on the screen.
+struct Shown<'a> {
+    server: &'a str,
+    seen: Seen,
+    /// Which view was looked at.
+    seen_kind: Option<Kind>,
+    view: &'a mut View,
+    screen: &'a mut Screen,
+}
+
+impl Shown<'_> {
+    /// Draws what was seen. Until the first look at a view, the picture before stays.
+    fn draw(&mut self) {
+        if self.seen_kind == Some(self.view.kind()) {
+            let size = self.screen.size();
+            let frame = self.view.frame(self.server, &self.seen, size);
+            self.screen.draw(&frame);
+        }
+    }
+
+    /// Waits for something, and draws what keys change meanwhile.
+    ///
+    /// # Errors
+    /// A key asks for something else.
+    async fn until<T>(&mut self, waited: impl Future<Output = T>) -> Result<T, Act> {
+        let mut waited = pin!(waited);
+        loop {
+            self.draw();
+            let key = tokio::select! {
+                biased;
+                found = &mut waited => return Ok(found),
+                key = self.screen.key() => key,
+            };
+            match key.map_or(Act::Quit, |key| self.view.press(key)) {
+                Act::Draw => {}
+                act => return Err(act),
+            }
+        }
+    }
+
+    /// Waits for the answer to a question or an order. `None`: the operator stopped waiting, by
+    /// Escape or `q`.
+    async fn answered<T>(&mut self, asked: impl Future<Output = T>) -> Option<T> {
+        self.view.say(ASKING.to_owned());
+        self.draw();
+        let mut asked = pin!(asked);
+        loop {
+            let key = tokio::select! {
+                biased;
+                answer = &mut asked => return Some(answer),
+                key = self.screen.key() => key,
+            };
+            if matches!(key, None | Some(Key::Escape | Key::Character('q'))) {
+                return None;
+            }
+        }
+    }
+
+    /// Does what a key asks for; false: it is the end.
+    async fn goes_on(&mut self, looks: &Looks<'_>, act: Act) -> bool {
+        match act {
+            Act::Quit => return false,
+            Act::Draw | Act::Look => {}
+            Act::Ask(target) => {
+                let question = self.answered(looks.question(target)).await;
+                self.view
+                    .ask(question.unwrap_or_else(|| Err("No answer yet: nothing was done".to_owned())));
+                // Keys that were pressed before the question was there do not answer it.
+                self.screen.forget_keys();
+            }
+            Act::Order(question) => {
+                let done = self.answered(looks.order(&question)).await;
+                self.view
+                    .say(done.unwrap_or_else(|| "No answer yet: it may have been done, see its row".to_owned()));
+            }
+        }
+        true
+    }
+}
+
 /// Polls the server and draws, until a key ends it. A failed poll is shown above the last answer.
 async fn follow(looks: &Looks<'_>, view: &mut View, screen: &mut Screen, options: &TopOptions) {
     let interval = options.interval.max(INTERVAL_MIN);
-    let mut seen = Seen::Fresh(json!({}));
-    let mut seen_kind = None;
+    let mut shown = Shown {
+        server: &options.url,
+        seen: Seen::Fresh(json!({})),
+        seen_kind: None,
+        view,
+        screen,
+    };
+    let mut last = None;
     loop {
-        // A stopped screen goes on to another view.
-        if !view.is_paused() || seen_kind != Some(view.kind()) {
-            let looked = looks.look(view.kind(), view.filter(), view.sort()).await;
-            seen = seen.then(looked);
-            seen_kind = Some(view.kind());
-        }
-        let next = tokio::time::Instant::now() + interval;
-        loop {
-            screen.draw(&view.frame(&options.url, &seen, screen.size()));
-            let key = tokio::select! {
-                key = screen.key() => key,
-                () = tokio::time::sleep_until(next) => break,
+        let (kind, filter, sort) = (shown.view.kind(), shown.view.filter().to_owned(), shown.view.sort());
+        let wanted = Some((kind, filter.clone(), sort));
+        // A stopped screen goes on to another view, filter or order.
+        if !shown.view.is_paused() || last != wanted {
+            let looked = match shown.until(looks.look(kind, &filter, sort)).await {
+                Ok(looked) => looked,
+                Err(act) => match shown.goes_on(looks, act).await {
+                    true => continue,
+                    false => return,
+                },
             };
-            match key.map_or(Act::Quit, |key| view.press(key)) {
-                Act::Quit => return,
-                Act::Draw => {}
-                Act::Look => break,
-                Act::Ask(target) => {
-                    view.say(ASKING.to_owned());
-                    screen.draw(&view.frame(&options.url, &seen, screen.size()));
-                    view.ask(looks.question(target).await);
-                    // Keys that were pressed before the question was there do not answer it.
-                    screen.forget_keys();
-                }
-                Act::Order(question) => {
-                    view.say(ASKING.to_owned());
-                    screen.draw(&view.frame(&options.url, &seen, screen.size()));
-                    view.say(looks.order(&question).await);
-                    break;
-                }
-            }
+            shown.seen = mem::replace(&mut shown.seen, Seen::Fresh(Value::Null)).then(looked);
+            shown.seen_kind = Some(kind);
+            last = wanted;
+        }
+        let waited = shown.until(tokio::time::sleep(interval)).await;
+        if let Err(act) = waited
+            && !shown.goes_on(looks, act).await
+        {
+            return;
         }
     }
 }
