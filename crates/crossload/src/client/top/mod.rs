@@ -1,5 +1,5 @@
-//! `crossload top`: what a server does now, on a terminal, from the JSON of its pages, and the orders
-//! that its operators give there.
+//! `crossload top`: what a server does now, on a terminal, from the JSON of its pages, and what its
+//! operators order there.
 
 mod fit;
 mod looks;
