@@ -171,6 +171,9 @@ fn what_cannot_be_asked_or_found_is_said() {
     let missing = ["--log", "/nowhere", "0123456789abcdef"];
     let unread = pair.lab.run_client("trace", &missing).failed_with(2);
     assert!(!unread.said().contains("Check the ID"), "{}", unread.said());
+    let endless = ["--log", "/dev/zero", "0123456789abcdef"];
+    let refused = pair.lab.run_client("trace", &endless).failed_with(22);
+    assert!(refused.said().contains("a regular file"), "{}", refused.said());
     // Without a source, both kinds are named.
     let sourceless = pair.lab.run_client("trace", &["0123456789abcdef"]).failed_with(22);
     assert!(sourceless.said().contains("--admin <URL>"), "{}", sourceless.said());

@@ -1,10 +1,11 @@
 //! Where lines about a transfer are: the memory of a running server, or a file.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use remote::{Access, Resource};
+use rustix::fs::{Mode, OFlags, open};
 use serde_json::Value;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
@@ -16,6 +17,8 @@ use crate::log_search::{LEFT_OUT, LastLines, Wanted};
 
 /// What a server says that has no lines of a log.
 const NO_TRACE: &str = "it has no /trace: is this an admin address?";
+/// What is said of a pipe, a device or a directory.
+const NO_FILE: &str = "--log needs a regular file, not a pipe, a device or a directory";
 
 /// A server or a file.
 pub(super) enum Source {
@@ -83,10 +86,7 @@ impl Source {
                 let (path, id) = (path.clone(), id.to_owned());
                 let read = execution::blocking(move || lines_of(&path, &id)).await;
                 read.unwrap_or_else(|_| Err(std::io::Error::other("it was not read")))
-                    .map_err(|cause| Silence {
-                        why: cause.to_string(),
-                        failure: Failure::system(self.name(), &cause),
-                    })
+                    .map_err(|cause| not_read(&self.name(), &cause))
             }
         }
     }
@@ -143,9 +143,30 @@ fn not_asked(error: &Error) -> Silence {
     }
 }
 
+fn not_read(name: &str, cause: &std::io::Error) -> Silence {
+    Silence {
+        why: cause.to_string(),
+        failure: match cause.kind() {
+            ErrorKind::InvalidInput => Failure::invalid(format!("{name}: {cause}")),
+            _ => Failure::system(name, cause),
+        },
+    }
+}
+
+/// Opens a log. Pipes and devices may have no end, and one without a writer never opens: that is why
+/// this does not wait.
+fn open_log(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(ErrorKind::InvalidInput, NO_FILE)),
+    }
+}
+
 /// The lines of a file with an identifier, the last ones if there are too many.
 fn lines_of(path: &Path, id: &str) -> std::io::Result<Lines> {
-    let mut reader = BufReader::new(File::open(path)?);
+    let mut reader = BufReader::new(open_log(path)?);
     let (wanted, mut found, mut line) = (Wanted::new(id), LastLines::new(), Vec::new());
     loop {
         line.clear();
@@ -199,6 +220,22 @@ mod tests {
         let page = question(&Location::parse("http://127.0.0.1:9090").unwrap(), "65f2a1c09b3d");
         assert_eq!(page.location.path(), "/trace/65f2a1c09b3d");
         assert!(page.access.bearer.is_none() && page.access.identity.is_none());
+    }
+
+    #[test]
+    fn what_may_have_no_end_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), directory.path()] {
+            let cause = lines_of(path, "0123456789abcdef").unwrap_err();
+            assert_eq!(cause.to_string(), NO_FILE, "{}", path.display());
+            let silence = not_read("log", &cause);
+            assert_eq!(silence.failure.words, format!("log: {NO_FILE}"));
+            assert_eq!(silence.failure.exit_code, 22);
+        }
+        let missing = lines_of(&directory.path().join("none"), "0123456789abcdef").unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
     }
 
     #[test]
