@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use endpoint::ids::is_traced_id;
 use memchr::memmem::Finder;
 use types::is_traceparent;
 
@@ -16,6 +17,18 @@ const VERSION_BYTES: usize = 3;
 
 /// The event of the line that says how many lines were left out.
 pub(crate) const LEFT_OUT: &str = "lines_left_out";
+
+/// The field and the value by which an operator's action is found with the transfer or job that it
+/// is about; `None` if it is about none, or the operator named no identifier.
+pub(crate) fn id_of_action(action: &str, subject: &str) -> Option<(&'static str, String)> {
+    let field = match action {
+        "cancel_copy" => "transfer_id",
+        "cancel_job" => "job",
+        _ => return None,
+    };
+    // Jobs are found in any spelling, lines of a log in this one only.
+    is_traced_id(subject).then(|| (field, subject.to_ascii_lowercase()))
+}
 
 /// An identifier to search for.
 pub(crate) struct Wanted<'a> {
@@ -107,6 +120,29 @@ impl<T: AsRef<[u8]>> LastLines<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operators_action_is_found_with_what_it_is_about() {
+        let job = "0af76519-16cd-43dd-8448-eb211c80319c";
+        assert_eq!(
+            id_of_action("cancel_job", &job.to_uppercase()),
+            Some(("job", job.to_owned()))
+        );
+        let copy = id_of_action("cancel_copy", "65f2a1c09b3d");
+        assert_eq!(copy, Some(("transfer_id", "65f2a1c09b3d".to_owned())));
+        for (action, subject) in [
+            ("drain_worker", "cafecafe"),
+            ("cancel_copy", "none"),
+            ("cancel_copy", ""),
+            ("cancel_job", "../metrics"),
+        ] {
+            assert_eq!(id_of_action(action, subject), None, "{action} {subject}");
+        }
+        for action in ["cancel_copy", "cancel_job"] {
+            let field = id_of_action(action, job).map(|(field, _)| field);
+            assert!(field.is_some_and(|field| ID_FIELDS.contains(&field)), "{action}");
+        }
+    }
 
     #[test]
     fn only_whole_values_of_identifiers_are_found() {

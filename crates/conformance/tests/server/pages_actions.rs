@@ -66,7 +66,7 @@ impl Moving {
         assert!(!pages.server.data().join(name).exists(), "nothing is stored");
         until("logged", LIMIT, || {
             let lines = log_lines(pages.server.log());
-            let acted = |line: &&Value| line["event"] == "operator_action" && line["subject"] == self.id.as_str();
+            let acted = |line: &&Value| line["event"] == "operator_action" && line["transfer_id"] == self.id.as_str();
             let ended = |line: &&Value| line["event"] == "transfer" && line["transfer_id"] == self.id.as_str();
             let action = lines.iter().find(acted);
             let transfer = lines.iter().find(ended);

@@ -22,6 +22,7 @@ use super::logged::RequestFilter;
 use super::personal_names::PersonalNames;
 use super::unlisted::NamedDirectories;
 use super::waits::Waits;
+use crate::log_search::id_of_action;
 
 /// XRootD requests that are counted and not logged, unless they fail or are followed.
 const QUIET_METHOD: &str = "stat";
@@ -303,7 +304,7 @@ impl PageEvents for Observer {
     }
 
     fn acted(&self, acted: &Acted<'_>) {
-        let fields = json!({
+        let mut fields = json!({
             "action": acted.action,
             "subject": acted.subject,
             "who": self.shown(acted.who),
@@ -311,6 +312,9 @@ impl PageEvents for Observer {
             "result": if acted.error.is_some() { "failed" } else { "done" },
             "error": acted.error.map(ErrorFacts::from),
         });
+        if let Some((field, id)) = id_of_action(acted.action, acted.subject) {
+            fields[field] = id.into();
+        }
         self.log.write("operator_action", &fields);
     }
 }

@@ -84,12 +84,14 @@ fn words(fields: &Map<String, Value>) -> String {
     for name in [
         "method",
         "mode",
+        "action",
         "path",
         "remote",
         "source",
         "destination",
         "status",
         "outcome",
+        "result",
         "way",
     ] {
         let value = fields.get(name).filter(|value| !value.is_null());
@@ -116,8 +118,10 @@ fn words(fields: &Map<String, Value>) -> String {
         let place = if message.contains(&place) { "" } else { &place };
         words.push_str(&format!("; {place}{message} ({})", part("code")));
     }
-    if let Some(subject) = text("subject").or_else(|| text("vo")) {
-        words.push_str(&format!("; {subject}"));
+    // The subject of an operator's action is the transfer or job.
+    let person = text("who").or_else(|| text("subject")).or_else(|| text("vo"));
+    if let Some(person) = person {
+        words.push_str(&format!("; {person}"));
     }
     words
 }
@@ -148,6 +152,18 @@ mod tests {
         assert_eq!(said(queue), format!("copy; {queue} (not_found)"));
         assert_eq!(said("source open: gone"), "copy; source open: gone (not_found)");
         assert_eq!(said("gone"), "copy; source open: gone (not_found)");
+    }
+
+    #[test]
+    fn an_operators_action_says_who_did_what() {
+        let action = line(
+            r#"{"time":"2026-11-30T06:00:01.500Z","event":"operator_action","action":"cancel_copy","result":"done",
+            "subject":"65f2a1c09b3d","transfer_id":"65f2a1c09b3d","who":"issuer:https://iam subject:olga","error":null}"#,
+        );
+        let shown = action.in_words(0, None);
+        let expected = "operator action cancel_copy done; issuer:https://iam subject:olga";
+        assert!(shown.ends_with(expected), "{shown}");
+        assert_eq!(action.ids(), ["65f2a1c09b3d"]);
     }
 
     #[test]
