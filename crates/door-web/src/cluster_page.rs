@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use askama::Template;
 use serde::Serialize;
 use serde_json::Value;
-use types::{LogicalPath, Result, binary_size};
+use types::{Error, ErrorCode, LogicalPath, Phase, Result, Side, binary_size};
 use url::form_urlencoded;
 
 use crate::cluster_facts::{ClusterNode, NodeLoad, WhyAnswer, WhyPurpose, WhyQuestion};
@@ -59,32 +59,27 @@ struct NodeRow<'a> {
 #[derive(Default)]
 pub(crate) struct WhyForm {
     pub(crate) path: Words,
-    pub(crate) purpose: WhyPurpose,
+    pub(crate) purpose: Words,
     pub(crate) size: Words,
-    pub(crate) is_xrootd: bool,
-    pub(crate) refreshes: bool,
+    pub(crate) protocol: Words,
+    pub(crate) refresh: Words,
 }
 
 impl WhyForm {
-    /// Reads the query of the page. What is not understood has no effect.
+    /// Reads the query of the page.
     pub(crate) fn read(query: Option<&str>) -> Self {
         let mut form = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
             let text: String = value.trim().chars().take(PATH_CHARACTERS_MAX).collect();
-            match name.as_ref() {
-                "path" => form.path = text.into(),
-                "op" => {
-                    form.purpose = match text.as_str() {
-                        "update" => WhyPurpose::Update,
-                        "write" => WhyPurpose::Write,
-                        _ => WhyPurpose::Read,
-                    }
-                }
-                "size" => form.size = text.into(),
-                "protocol" => form.is_xrootd = text == "root",
-                "refresh" => form.refreshes = true,
-                _ => {}
-            }
+            let field = match name.as_ref() {
+                "path" => &mut form.path,
+                "op" => &mut form.purpose,
+                "size" => &mut form.size,
+                "protocol" => &mut form.protocol,
+                "refresh" => &mut form.refresh,
+                _ => continue,
+            };
+            *field = text.into();
         }
         form
     }
@@ -92,17 +87,37 @@ impl WhyForm {
     /// The question; `None`: none was asked.
     ///
     /// # Errors
-    /// The path is none.
+    /// A path, an operation, a size, a protocol or a wish to ask the nodes again that is none.
     pub(crate) fn question(&self, address: IpAddr) -> Result<Option<WhyQuestion>> {
         if self.path.is_empty() {
             return Ok(None);
         }
+        let wrong = |what: &str| {
+            let error = Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open);
+            error.with_detail(what)
+        };
         Ok(Some(WhyQuestion {
             path: LogicalPath::parse(self.path.raw())?,
-            purpose: self.purpose,
-            size_bytes: self.size.raw().parse().ok(),
-            is_xrootd: self.is_xrootd,
-            refreshes: self.refreshes,
+            purpose: match self.purpose.raw() {
+                "" | "read" => WhyPurpose::Read,
+                "update" => WhyPurpose::Update,
+                "write" => WhyPurpose::Write,
+                _ => return Err(wrong("op is read, update or write")),
+            },
+            size_bytes: match self.size.raw() {
+                "" => None,
+                text => Some(text.parse().map_err(|_| wrong("size is no number of bytes"))?),
+            },
+            is_xrootd: match self.protocol.raw() {
+                "" | "http" => false,
+                "root" => true,
+                _ => return Err(wrong("protocol is http or root")),
+            },
+            refreshes: match self.refresh.raw() {
+                "" => false,
+                "1" => true,
+                _ => return Err(wrong("refresh is 1, or is left out")),
+            },
             address,
         }))
     }
@@ -166,6 +181,62 @@ impl<'a> NodeRow<'a> {
             leaving: of_load(|load| rate(load.out_bytes_per_s)).unwrap_or_default(),
             room: of_load(|load| format!("{} of {}", binary_size(load.free_bytes), binary_size(load.total_bytes)))
                 .unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(query: &str) -> Result<Option<WhyQuestion>> {
+        WhyForm::read(Some(query)).question("192.0.2.7".parse().unwrap())
+    }
+
+    #[test]
+    fn a_form_says_what_a_client_wants() {
+        assert_eq!(question("op=write&size=x").unwrap(), None);
+        let asked = |query: &str| question(query).unwrap().unwrap();
+        let plain = WhyQuestion {
+            path: LogicalPath::parse("/f").unwrap(),
+            purpose: WhyPurpose::Read,
+            size_bytes: None,
+            is_xrootd: false,
+            refreshes: false,
+            address: "192.0.2.7".parse().unwrap(),
+        };
+        assert_eq!(asked("path=/f"), plain);
+        // As a browser sends the form.
+        assert_eq!(asked("path=/f&op=read&size=&protocol=http"), plain);
+        let whole = WhyQuestion {
+            purpose: WhyPurpose::Write,
+            size_bytes: Some(7),
+            is_xrootd: true,
+            refreshes: true,
+            ..plain
+        };
+        assert_eq!(asked("path=/f&op=write&size=+7+&protocol=root&refresh=1"), whole);
+        assert_eq!(asked("path=/f&op=update").purpose, WhyPurpose::Update);
+    }
+
+    #[test]
+    fn a_form_refuses_what_it_does_not_understand() {
+        for wrong in [
+            "path=/../f",
+            "path=/f&op=delete",
+            "path=/f&op=READ",
+            "path=/f&protocol=gopher",
+            "path=/f&size=-1",
+            "path=/f&size=1e30",
+            "path=/f&size=18446744073709551616",
+            "path=/f&refresh=0",
+            "path=/f&refresh=no",
+        ] {
+            let error = question(wrong).unwrap_err();
+            assert!(
+                matches!(error.code(), ErrorCode::BadRequest | ErrorCode::PathRefused),
+                "{wrong}: {error}"
+            );
         }
     }
 }

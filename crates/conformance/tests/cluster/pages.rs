@@ -44,7 +44,7 @@ fn nodes_are_shown_and_where_a_client_is_sent() {
         page.contains(&format!("is on     {}", cluster.nodes[1].url(""))),
         "{page}"
     );
-    for wrong in ["/other/f", "/data/../f"] {
+    for wrong in ["/other/f", "/data/../f", "/data/f&op=delete"] {
         let page = lab.curl(&[&format!("{url}/cluster?path={wrong}")]).expect(200).text();
         assert!(page.contains("class=\"warning\" role=\"status\""), "{wrong}: {page}");
     }
