@@ -18,16 +18,26 @@ const BUNDLE_MODE: u32 = 0o600;
 /// What stands for something that others must not see.
 const HIDDEN: &str = "[removed]";
 /// What the names of members and parameters end with whose values give access.
-const SECRET_NAMES: [&str; 8] = [
+const SECRET_NAMES: [&str; 14] = [
     "authz",
-    "token",
+    "capability",
+    "cookie",
+    "credentials",
     "key",
+    "passphrase",
+    "passwd",
+    "password",
+    "pw",
+    "pwd",
     "secret",
     "signature",
-    "password",
-    "passwd",
-    "cookie",
+    "token",
+    "ztn",
 ];
+/// The header whose value, to its end, is a list of secrets; so is that of `Set-Cookie`.
+const COOKIE: &str = "cookie";
+/// How the line before or behind a private key ends (RFC 7468).
+const PRIVATE_KEY: &str = "PRIVATE KEY-----";
 /// Schemes of an `Authorization` header: a credential follows.
 const SCHEMES: [&str; 2] = ["bearer", "basic"];
 /// What ends a word, besides blanks.
@@ -83,8 +93,10 @@ fn without_secrets(value: Value) -> Value {
         Value::Object(fields) => fields
             .into_iter()
             .map(|(name, value)| match value {
-                Value::String(_) | Value::Array(_) | Value::Object(_) if is_secret_name(&name) => (name, HIDDEN.into()),
-                value => (name, without_secrets(value)),
+                Value::String(_) | Value::Array(_) | Value::Object(_) if is_secret_name(&name) => {
+                    (clean(&name), HIDDEN.into())
+                }
+                value => (clean(&name), without_secrets(value)),
             })
             .collect(),
         other => other,
@@ -98,7 +110,7 @@ fn is_secret_name(name: &str) -> bool {
 }
 
 /// The text without what gives access, however often it is encoded.
-fn clean(text: &str) -> String {
+pub(super) fn clean(text: &str) -> String {
     let mut shown = hide(text);
     let mut plain = shown.clone();
     for _ in 0..ENCODINGS_MAX {
@@ -112,7 +124,27 @@ fn clean(text: &str) -> String {
 }
 
 fn hide(text: &str) -> String {
-    hide_words(&hide_queries(&hide_users(text)))
+    if text.contains(PRIVATE_KEY) {
+        return HIDDEN.to_owned();
+    }
+    let (text, cookies) = text.split_at(cookies_at(text));
+    let mut hidden = hide_words(&hide_queries(&hide_users(text)));
+    if !cookies.is_empty() {
+        hidden.push_str(HIDDEN);
+    }
+    hidden
+}
+
+/// Where the values of a header with cookies begin: it may have any number of them, under any names.
+/// Without such a header, the end of the text.
+fn cookies_at(text: &str) -> usize {
+    let lower = text.to_ascii_lowercase();
+    let mut headers = lower.match_indices(COOKIE).filter_map(|(at, name)| {
+        let rest = &lower[at + name.len()..];
+        let behind = rest.trim_start_matches(['"', ' ']).strip_prefix(':')?;
+        Some(text.len() - behind.trim_start().len())
+    });
+    headers.next().unwrap_or(text.len())
 }
 
 /// Hides user names and passwords before the hosts of URLs.
@@ -196,8 +228,28 @@ mod tests {
     }
 
     #[test]
+    fn names_of_members_are_cleaned_too() {
+        let line = json!({"f?authz=abc": "x", "Bearer eyJa.eyJb.c": 1, "credentials": "abc", "credential": "token"});
+        let clean =
+            json!({"f?[removed]": "x", "Bearer [removed]": 1, "credentials": "[removed]", "credential": "token"});
+        assert_eq!(without_secrets(line), clean);
+    }
+
+    #[test]
     fn no_spelling_hides_what_gives_access() {
         for (text, cleaned) in [
+            (
+                "/f&crossload.capability=abc&n=1",
+                "/f&crossload.capability=[removed]&n=1",
+            ),
+            ("xrd.ztn=abc", "xrd.ztn=[removed]"),
+            ("pw=abc passphrase: abc", "pw=[removed] passphrase: [removed]"),
+            ("sent Cookie: a=b; other=abc", "sent Cookie: [removed]"),
+            ("Set-Cookie:a=b; Path=/", "Set-Cookie:[removed]"),
+            ("{\"cookie\": \"a=b; c=d\"}", "{\"cookie\": [removed]"),
+            ("Cookie%3A%20a%3Db%3B%20c%3Dd", "Cookie: [removed]"),
+            ("read -----BEGIN PRIVATE KEY-----\nabc", "[removed]"),
+            ("abc\n-----END RSA PRIVATE KEY-----", "[removed]"),
             ("https://h/f?TOKEN", "https://h/f?[removed]"),
             ("https://a/f,https://u:pw@h/f", "https://a/f,https://[removed]@h/f"),
             ("https://u:p;w@h/f", "https://[removed]@h/f"),

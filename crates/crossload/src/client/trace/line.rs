@@ -6,6 +6,7 @@ use time::format_description::well_known::Rfc3339;
 use types::{binary_size, is_traceparent};
 
 use super::super::show::rough_time;
+use super::bundle::clean;
 use super::{plain, same_as};
 use crate::log_search::ID_FIELDS;
 use crate::output;
@@ -71,7 +72,7 @@ impl Line {
             "{} {since} s  {:source_width$}  {}",
             self.time,
             self.source,
-            output::name(&words)
+            output::name(&clean(&words))
         )
     }
 }
@@ -164,6 +165,13 @@ mod tests {
         let expected = "operator action cancel_copy done; issuer:https://iam subject:olga";
         assert!(shown.ends_with(expected), "{shown}");
         assert_eq!(action.ids(), ["65f2a1c09b3d"]);
+    }
+
+    #[test]
+    fn a_line_for_people_gives_no_access() {
+        let request = line(r#"{"time":"2026-11-30T06:00:01.500Z","event":"request","path":"/f?authz=abc"}"#);
+        let shown = request.in_words(0, None);
+        assert!(shown.ends_with("request /f?[removed]"), "{shown}");
     }
 
     #[test]
