@@ -52,6 +52,11 @@ pub struct VerifiedToken {
     pub text: Option<Secret>,
 }
 
+impl VerifiedToken {
+    /// The end of a token that is only asked about. Nothing is said of how long it is valid.
+    pub const END_UNKNOWN_S: i64 = i64::MAX;
+}
+
 /// The authority that issued a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CertificateIssuer {

@@ -34,6 +34,10 @@ pub(crate) const OPERATIONS: [OperationChoice; 9] = [
     choice("rename", "rename it"),
 ];
 
+/// What is said of a subject that has no issuer and is no distinguished name as rules have it.
+const SUBJECT_ALONE: &str = "name the issuer of the token with this subject; a DN begins with a slash, as in \
+                             /O=Example/CN=Jane Doe";
+
 /// The form as it was filled in.
 #[derive(Default)]
 pub(crate) struct ExplainForm {
@@ -71,7 +75,7 @@ impl ExplainForm {
     /// browser.
     ///
     /// # Errors
-    /// A path, an operation or an address that is none.
+    /// A path, an operation or an address that is none; a subject of a token without its issuer.
     pub(crate) fn question(&self, browser: IpAddr) -> Result<Option<ExplainQuestion>> {
         if self.path.is_empty() {
             return Ok(None);
@@ -90,6 +94,9 @@ impl ExplainForm {
             self.operation.raw()
         };
         let operations = Operation::from_word(word, to);
+        if !self.subject.is_empty() && self.issuer.is_empty() && !self.subject.raw().starts_with('/') {
+            return Err(wrong(SUBJECT_ALONE));
+        }
         Ok(Some(ExplainQuestion {
             path: LogicalPath::parse(self.path.raw())?,
             operations: operations.ok_or_else(|| wrong("no such operation, or a rename without its new path"))?,
@@ -101,12 +108,15 @@ impl ExplainForm {
         }))
     }
 
-    /// A credential of the client that is asked about: a token if it has an issuer or nothing but a
-    /// virtual organisation, a certificate if its subject is a distinguished name.
+    /// A credential of the client that is asked about: a token if it has an issuer, else a certificate
+    /// with its distinguished name, or of an unnamed member of a virtual organisation.
     fn credential(&self) -> Credential {
         let filled = |words: &Words| Some(words.raw().to_owned()).filter(|text| !text.is_empty());
         let vos = filled(&self.vo).into_iter().collect();
-        if self.subject.raw().starts_with('/') && self.issuer.is_empty() {
+        if self.subject.is_empty() && self.issuer.is_empty() && self.vo.is_empty() {
+            return Credential::Anonymous;
+        }
+        if self.issuer.is_empty() {
             return Credential::Certificate(Box::new(VerifiedCertificate {
                 principal: Principal {
                     dn: filled(&self.subject),
@@ -121,9 +131,6 @@ impl ExplainForm {
                 attribute_faults: Vec::new(),
             }));
         }
-        if self.subject.is_empty() && self.issuer.is_empty() && self.vo.is_empty() {
-            return Credential::Anonymous;
-        }
         Credential::Token(Box::new(VerifiedToken {
             grant: None,
             principal: Principal {
@@ -133,7 +140,7 @@ impl ExplainForm {
                 ..Principal::default()
             },
             token_id: None,
-            expires_s: i64::MAX,
+            expires_s: VerifiedToken::END_UNKNOWN_S,
             not_before_s: None,
             audiences: Vec::new(),
             text: None,
@@ -157,7 +164,7 @@ mod tests {
         let asked = |query: &str| question(query).unwrap().unwrap();
         let kind = |query: &str| asked(query).credential.kind();
         assert_eq!(kind("path=/a"), CredentialKind::Anonymous);
-        assert_eq!(kind("path=/a&vo=ops"), CredentialKind::Token);
+        assert_eq!(kind("path=/a&vo=ops"), CredentialKind::Certificate);
         assert_eq!(kind("path=/a&issuer=https://iam&subject=/x"), CredentialKind::Token);
         assert_eq!(kind("path=/a&subject=/O=x/CN=Jane"), CredentialKind::Certificate);
         assert_eq!(asked("path=/a&op=write").operations.len(), 2);
@@ -168,6 +175,8 @@ mod tests {
             "path=/a&op=rename",
             "path=/a&address=x",
             "path=/../a",
+            "path=/a&subject=jane",
+            "path=/a&subject=CN=Jane Doe,O=Example",
         ] {
             assert!(question(wrong).is_err(), "{wrong}");
         }

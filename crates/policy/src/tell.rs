@@ -1,7 +1,7 @@
 //! The steps of a trail that only tell: how a credential was read, which exports were passed over,
 //! and what came of each rule. They cost nothing when no trail is kept.
 
-use credentials::{Credential, Grant};
+use credentials::{Credential, Grant, VerifiedToken};
 use types::LogicalPath;
 
 use crate::decide::{Request, Trail};
@@ -88,6 +88,7 @@ fn names(credential: &Credential, trail: &mut Trail) {
 fn lasts(credential: &Credential, request: &Request, trail: &mut Trail) {
     let expires_s = match credential {
         Credential::Anonymous | Credential::RefusedCertificate(_) | Credential::Certificate(_) => return,
+        Credential::Token(token) if token.expires_s == VerifiedToken::END_UNKNOWN_S => return,
         Credential::Macaroon(_) | Credential::Token(_) => credential.expires_s(),
     };
     if expires_s.is_none_or(|expires_s| request.now_s < expires_s) {
