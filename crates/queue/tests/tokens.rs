@@ -284,6 +284,20 @@ async fn an_issuer_that_is_down_is_left_alone_and_a_valid_token_still_used() {
 }
 
 #[tokio::test]
+async fn what_an_issuer_says_of_itself_is_not_fetched_from_elsewhere() {
+    let lab = Lab::new().await;
+    let tokens = lab.process();
+    lab.submit(&tokens, 1, "t1", 50).await;
+    let other = TokenIssuer::start(&lab.authority).unwrap();
+    let elsewhere = format!("{}/.well-known/openid-configuration", other.url());
+    lab.issuer.set_mode(IssuerMode::Redirect(elsewhere));
+    tokens.renew_due().await.unwrap();
+    let failures = lab.failures.lock().unwrap().clone();
+    assert!(failures[0].contains("those are not followed"), "{failures:?}");
+    assert!(other.requests().is_empty(), "{:?}", other.requests());
+}
+
+#[tokio::test]
 async fn an_issuer_that_fails_for_one_user_is_asked_for_others() {
     let lab = Lab::new().await;
     let tokens = lab.process();

@@ -14,6 +14,8 @@ pub enum ServiceMethod {
     /// Asks for something. Redirects are followed, and a second attempt is made when a kept
     /// connection breaks.
     Get,
+    /// As [`Self::Get`], at this place only: no redirect is followed.
+    GetHere,
     /// Sends a document. It goes to this place only: no redirect is followed.
     Post,
     /// Replaces a document, with the rules of [`Self::Post`].
@@ -68,6 +70,12 @@ impl ServiceAnswer {
     #[must_use]
     pub fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// Whether it is elsewhere.
+    #[must_use]
+    pub fn is_redirect(&self) -> bool {
+        (300..400).contains(&self.status)
     }
 
     /// Whether the service wants a delegated proxy first, as FTS3's REST API says it.

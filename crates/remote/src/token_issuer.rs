@@ -335,7 +335,7 @@ impl TokenIssuer {
         let place = self.resource(place);
         let nothing = Secret::new("");
         let call = ServiceCall {
-            method: ServiceMethod::Get,
+            method: ServiceMethod::GetHere,
             content_type: FORM,
             body: &nothing,
             login: None,
@@ -343,6 +343,10 @@ impl TokenIssuer {
             answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
         };
         let answer = self.client.call(&place, &call).await?;
+        if answer.is_redirect() {
+            // As for its keys: what it says of itself is at its own name.
+            return Err(self.unusable("its discovery document is a redirect, and those are not followed"));
+        }
         if !answer.is_success() {
             return Err(self.client.refusal_of(&place, &answer));
         }

@@ -36,12 +36,12 @@ impl Client {
                 ServiceMethod::Post | ServiceMethod::Put => request
                     .content_type(call.content_type)
                     .content_length(body.len() as u64),
-                ServiceMethod::Get | ServiceMethod::Delete => request,
+                ServiceMethod::Get | ServiceMethod::GetHere | ServiceMethod::Delete => request,
             }
         };
         let ask = Ask {
             method: match call.method {
-                ServiceMethod::Get => Method::Get,
+                ServiceMethod::Get | ServiceMethod::GetHere => Method::Get,
                 ServiceMethod::Post => Method::Post,
                 ServiceMethod::Put => Method::Put,
                 ServiceMethod::Delete => Method::Delete,
@@ -49,12 +49,14 @@ impl Client {
             headers: &headers,
             body: match call.method {
                 ServiceMethod::Post | ServiceMethod::Put => Body::Small(body.as_bytes()),
-                ServiceMethod::Get | ServiceMethod::Delete => Body::Nothing,
+                ServiceMethod::Get | ServiceMethod::GetHere | ServiceMethod::Delete => Body::Nothing,
             },
         };
         let mut answer = match call.method {
             ServiceMethod::Get => self.ask(place, &ask).await?,
-            ServiceMethod::Post | ServiceMethod::Put | ServiceMethod::Delete => self.ask_here(place, &ask).await?,
+            ServiceMethod::GetHere | ServiceMethod::Post | ServiceMethod::Put | ServiceMethod::Delete => {
+                self.ask_here(place, &ask).await?
+            }
         };
         let status = answer.head.status;
         let collected = answer.collect(call.answer_bytes_max).await;
