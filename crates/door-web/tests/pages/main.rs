@@ -1,5 +1,6 @@
 //! The door on loopback: who may look, what pages say, and how browsers guard them.
 
+mod load;
 mod queue;
 
 use std::net::SocketAddr;
