@@ -219,7 +219,14 @@ impl Configuration {
         let has_tls = self.server.certificate.is_some();
         let takes_tokens = !self.issuers.is_empty() || self.tokens.scitokens_file.is_some();
         let has_sign_in = takes_tokens || has_tls && self.x509.can_verify();
-        self.web.faults(has_tls, has_sign_in)
+        let mut faults = self.web.faults(has_tls, has_sign_in);
+        let named = |url: &str| self.issuers.iter().any(|issuer| issuer.url == url);
+        // What that file names is read when the server starts.
+        faults.extend(
+            self.web
+                .oidc_faults(|url| self.tokens.scitokens_file.is_some() || named(url)),
+        );
+        faults
     }
 
     fn copy_faults(&self) -> Vec<String> {

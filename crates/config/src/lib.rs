@@ -73,5 +73,5 @@ pub use values::{
     AuthenticationMethod, Bytes, ClearText, ClientCertificates, LogFormat, Niceness, ShareCount, UpstreamIdentity,
     Verification, XrootTls, parse_duration, parse_size,
 };
-pub use web::Web;
+pub use web::{RETURN_PATH, Web};
 pub use x509::X509;

@@ -45,8 +45,8 @@ pub use principal::Principal;
 pub use request::{MacaroonRequest, RequestForm};
 pub use sealed::{SEAL_SALT_BYTES, SealingKey};
 pub use token::{
-    IssuerRules, KeySet, NameMap, SciTokensConfig, Shortfall, Strategy, TokenRules, UnverifiedToken, https_location,
-    key_set_place, verify_token,
+    IdTokenDemands, IssuerRules, KeySet, NameMap, SciTokensConfig, Shortfall, Strategy, TokenRules, UnverifiedToken,
+    https_location, key_set_place, verify_token,
 };
 
 use types::{Error, ErrorCode, Phase, Side};

@@ -41,3 +41,5 @@ pub const SCOPE_DECODE_PASSES_MAX: usize = 4;
 pub const ISSUER_KEYS_MAX: usize = 64;
 /// Most rules in one file that maps names to users.
 pub const NAME_MAP_RULES_MAX: usize = 100_000;
+/// Longest subject of an ID token, in bytes (OpenID Connect Core 1.0 §2).
+pub const SUBJECT_BYTES_MAX: usize = 255;

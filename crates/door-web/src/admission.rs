@@ -10,8 +10,9 @@ use identity::Authenticator;
 use policy::Rule;
 use types::{Error, ErrorCode, Phase, Side};
 
-use crate::cookies;
+use crate::cookies::Cookie;
 use crate::forms::{FormKey, demand_own_page, forbidden};
+use crate::issuer_sign_in::{IssuerSettings, IssuerSignIn};
 use crate::sessions::{SessionKey, Sessions, holder_of};
 use crate::words::Words;
 
@@ -51,6 +52,8 @@ pub struct Access {
     pub(crate) authenticator: Authenticator,
     pub(crate) events: Arc<dyn PageEvents>,
     pub(crate) sessions: Sessions,
+    /// Where people sign in with their browser.
+    pub(crate) issuer: Option<IssuerSignIn>,
     forms: FormKey,
 }
 
@@ -100,7 +103,7 @@ impl Proof {
 }
 
 impl Viewer {
-    fn new(credential: &Credential, proof: Proof, is_operator: bool) -> Self {
+    pub(crate) fn new(credential: &Credential, proof: Proof, is_operator: bool) -> Self {
         Self {
             name: Some(name_of(credential)),
             is_operator,
@@ -166,7 +169,17 @@ impl Access {
             authenticator,
             events,
             sessions: Sessions::default(),
+            issuer: None,
             forms: FormKey::new(),
+        }
+    }
+
+    /// People sign in at this issuer, too. `authenticator` must accept its tokens.
+    #[must_use]
+    pub fn with_issuer(self, settings: IssuerSettings) -> Self {
+        Self {
+            issuer: Some(settings.into()),
+            ..self
         }
     }
 
@@ -250,8 +263,8 @@ impl Access {
         if headers.contains_key(header::AUTHORIZATION) {
             return None;
         }
-        let identifier = cookies::identifier(headers, self.port(), client.is_encrypted)?;
-        let key = SessionKey::of(identifier);
+        let cookie = Cookie::session(self.port(), client.is_encrypted);
+        let key = SessionKey::of(cookie.find(headers)?);
         let credential = self.sessions.find(&key, now_s)?;
         let issuer = credential.principal().and_then(|principal| principal.issuer.as_deref());
         if issuer.is_some_and(|issuer| self.authenticator.accepts_issuer(issuer)) {

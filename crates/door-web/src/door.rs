@@ -27,6 +27,7 @@ use crate::endpoint_page::{EndpointDocument, EndpointPage};
 use crate::error_page::error_page;
 use crate::explain_form::ExplainForm;
 use crate::facts::{EndpointFacts, ExplainAnswer, ExplainQuestion, Share};
+use crate::issuer_sign_in;
 use crate::kept_runs::KeptRuns;
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
 use crate::live::Live;
@@ -37,7 +38,7 @@ use crate::queue_facts::Queue;
 use crate::respond::{internal, json, page, wants_json};
 use crate::security::protect;
 use crate::shell::{CLUSTER_PLACE, ENDPOINT_PLACES, MESH_PLACE, Place, QUEUE_PLACES, Shell};
-use crate::sign_in::{self, SIGN_IN, SignInForm};
+use crate::sign_in::{self, SignInForm};
 use crate::view::{Selection, View};
 use crate::words::Words;
 
@@ -171,6 +172,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
         .merge(mesh_door::routes())
         .merge(cluster_door::routes())
         .merge(sign_in::routes())
+        .merge(issuer_sign_in::routes())
         .merge(actions::routes())
         .route("/endpoint", get(endpoint))
         .route("/now", get(running))
@@ -291,10 +293,10 @@ fn admitted(pages: &Pages, client: &Client, request: &Request) -> Result<Entry, 
         return Ok(Entry::Open);
     }
     let viewer = access.admit(client, request.headers(), now_s());
-    match request.uri().path() {
-        // Everyone may try to sign in.
-        SIGN_IN => Ok(Entry::Viewer(viewer.unwrap_or_default())),
-        _ => viewer.map(Entry::Viewer),
+    // Everyone may try to sign in.
+    match issuer_sign_in::is_for_everyone(request.uri().path()) {
+        true => Ok(Entry::Viewer(viewer.unwrap_or_default())),
+        false => viewer.map(Entry::Viewer),
     }
 }
 

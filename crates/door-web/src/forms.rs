@@ -93,7 +93,7 @@ pub(crate) fn demand_own_page(headers: &HeaderMap) -> Result<(), Refusal> {
     match is_own_site && is_own_origin {
         true => Ok(()),
         false => Err(forbidden(
-            "another site has sent this form; open the page here and try again",
+            "another site has sent this request; open the page here and try again",
         )),
     }
 }

@@ -10,6 +10,7 @@
 
 mod actions;
 mod admission;
+mod attempts;
 mod blame;
 mod cluster_door;
 pub mod cluster_facts;
@@ -23,6 +24,9 @@ mod explain_form;
 mod facts;
 mod figures;
 mod forms;
+mod issuer_answer;
+mod issuer_sign_in;
+mod issuer_words;
 mod job_page;
 mod kept_runs;
 pub mod limits;
@@ -53,5 +57,6 @@ pub use door::{EndpointFuture, EndpointPages, ExplainFuture, Pages, door};
 pub use facts::{
     Certificate, Check, EndpointFacts, ExplainAnswer, ExplainQuestion, Export, Key, Section, Setting, Share,
 };
+pub use issuer_sign_in::{IssuerSettings, RETURN_PATH};
 pub use kept_runs::KeptRuns;
 pub use words::Words;

@@ -14,6 +14,17 @@ pub const SESSION_TIME_MAX: Duration = Duration::from_secs(12 * 3600);
 pub const SESSIONS_MAX: usize = 1024;
 /// Sessions of one client.
 pub const SESSIONS_OF_CLIENT_MAX: usize = 16;
+/// A session that began at an issuer ends after this time: what the issuer has withdrawn since then
+/// counts no longer. The life of the ID token says how long that may be shown, not this.
+pub const ISSUER_SESSION_TIME: Duration = Duration::from_secs(4 * 3600);
+/// Time in which a person signs in at the issuer.
+pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
+/// Sign-ins at the issuer that have begun at a door.
+pub const ATTEMPTS_MAX: usize = 1024;
+/// The same of one client, by its address (in IPv6 a network of 64 bits).
+pub const ATTEMPTS_OF_CLIENT_MAX: usize = 32;
+/// Characters of an issuer's words that a refusal repeats.
+pub const ISSUER_WORDS_SHOWN_MAX: usize = 200;
 /// The place to which a browser goes after signing in, in bytes.
 pub const BACK_BYTES_MAX: usize = 2048;
 /// A page that follows copies is admitted anew after this time: one whose session has ended sees

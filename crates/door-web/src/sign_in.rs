@@ -12,20 +12,24 @@ use credentials::Credential;
 use http_server::control::{Client, Refusal};
 use types::{Error, ErrorCode, Phase, Side};
 
-use crate::admission::{Access, Viewer, name_of};
-use crate::cookies;
+use crate::admission::{Access, Proof, Viewer, name_of};
+use crate::cookies::Cookie;
 use crate::door::{Pages, now_s};
 use crate::forms::{Form, demand_own_page, forbidden};
+use crate::issuer_sign_in::IssuerLink;
 use crate::limits::BACK_BYTES_MAX;
 use crate::respond::page;
+use crate::sessions::SessionKey;
 use crate::shell::Shell;
 use crate::words::Words;
 
 /// Where clients sign in.
 pub(crate) const SIGN_IN: &str = "/sign-in";
 
-/// The form that takes a token.
+/// The form that takes a token, and the link to the issuer.
 pub(crate) struct SignInForm {
+    /// Where people sign in with their browser.
+    pub(crate) issuer: Option<IssuerLink>,
     /// Where the browser goes afterwards.
     pub(crate) back: String,
     /// Why no token may be sent on this connection.
@@ -36,8 +40,10 @@ impl SignInForm {
     /// For this client; `None` where signing in gives it nothing.
     pub(crate) fn new(access: &Access, client: &Client, back: &str) -> Option<Self> {
         let refusal = access.admit_token(client).err();
+        let back = place_here(back);
         access.has_sign_in().then(|| Self {
-            back: place_here(back),
+            issuer: access.issuer.as_ref().map(|issuer| issuer.link(&back)),
+            back,
             refusal: refusal.map(|refusal| refusal.error().public().into()),
         })
     }
@@ -89,29 +95,36 @@ async fn sign_in(
         return Err(error.with_detail("the form has no token").into());
     }
     let credential = access.authenticator.bearer(token).await?;
-    access.rights().judge(&credential, &client, now_s())?;
-    let Credential::Token(token) = &*credential else {
-        return Err(forbidden("only a token of an issuer begins a session"));
-    };
-    viewer
-        .proof
-        .session()
-        .iter()
-        .for_each(|session| access.sessions.end(session));
-    let identifier = access.sessions.begin(token, now_s());
-    access.events.signed_in(name_of(&credential).raw(), client.address);
+    let (identifier, _) = begin_session(access, &client, &credential, viewer.proof.session())?;
     let mut answer = (
         StatusCode::SEE_OTHER,
         [(header::LOCATION, place_here(form.get("back")))],
     )
         .into_response();
-    cookies::set(
-        answer.headers_mut(),
-        access.port(),
-        client.is_encrypted,
-        Some(&identifier),
-    );
+    Cookie::session(access.port(), client.is_encrypted).set(answer.headers_mut(), &identifier);
     Ok(answer)
+}
+
+/// Begins a session of the holder of this credential, who may look, and ends the one that the
+/// browser had. Returns its identifier for the browser, and the viewer.
+///
+/// # Errors
+/// The holder may not look, or this is no token of an issuer.
+pub(crate) fn begin_session(
+    access: &Access,
+    client: &Client,
+    credential: &Credential,
+    replaces: Option<&SessionKey>,
+) -> Result<(String, Viewer), Refusal> {
+    let is_operator = access.rights().judge(credential, client, now_s())?;
+    let Credential::Token(token) = credential else {
+        return Err(forbidden("only a token of an issuer begins a session"));
+    };
+    replaces.iter().for_each(|session| access.sessions.end(session));
+    let identifier = access.sessions.begin(token, now_s());
+    let viewer = Viewer::new(credential, Proof::Session(SessionKey::of(&identifier)), is_operator);
+    access.events.signed_in(name_of(credential).raw(), client.address);
+    Ok((identifier, viewer))
 }
 
 /// Ends the session.
@@ -133,12 +146,12 @@ async fn sign_out(
     let who = viewer.name.unwrap_or_default();
     access.events.signed_out(who.raw(), client.address);
     let mut answer = (StatusCode::SEE_OTHER, [(header::LOCATION, SIGN_IN)]).into_response();
-    cookies::set(answer.headers_mut(), access.port(), client.is_encrypted, None);
+    Cookie::session(access.port(), client.is_encrypted).forget(answer.headers_mut());
     Ok(answer)
 }
 
 /// The place on this server that was asked for, or the first page.
-fn place_here(asked: &str) -> String {
+pub(crate) fn place_here(asked: &str) -> String {
     let is_here = asked.starts_with('/') && !asked.starts_with("//") && !asked.starts_with(SIGN_IN);
     let is_plain = asked.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     match is_here && is_plain && asked.len() <= BACK_BYTES_MAX && asked.parse::<Uri>().is_ok() {

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use credentials::{Bearer, Credential, MacaroonKey, TokenRules, UnverifiedToken, VerifiedMacaroon, VerifiedToken};
+use credentials::{
+    Bearer, Credential, IdTokenDemands, IssuerRules, MacaroonKey, TokenRules, UnverifiedToken, VerifiedMacaroon,
+    VerifiedToken,
+};
 use rustls_pki_types::CertificateDer;
 use types::limits::{VERIFIED_TOKEN_LIFETIME, VERIFIED_TOKENS_MAX};
 use types::{ErrorCode, Result, Secret};
@@ -82,27 +85,36 @@ impl State {
         }
     }
 
-    /// Refusals that need no issuer come first: a useless token makes no request to one, and no
-    /// client waits.
     async fn token(&self, token: &UnverifiedToken) -> Result<VerifiedToken> {
-        let (rules, issuers) = (&self.sources.token_rules, &self.sources.issuers);
-        let issuer = rules.issuer(token.issuer())?;
+        let rules = &self.sources.token_rules;
+        self.verify(token, |issuer| token.read(rules, issuer, now_s())).await
+    }
+
+    /// Refusals that need no issuer come first: a useless token makes no request to one, and no
+    /// client waits. `read` says what the token is worth by the rules about its issuer.
+    async fn verify(
+        &self,
+        token: &UnverifiedToken,
+        read: impl Fn(&IssuerRules) -> Result<VerifiedToken>,
+    ) -> Result<VerifiedToken> {
+        let issuers = &self.sources.issuers;
+        let issuer = self.sources.token_rules.issuer(token.issuer())?;
         let keys = match issuers.at_hand(&issuer.url) {
             Some(keys) => keys,
             None => {
-                token.read(rules, issuer, now_s())?;
+                read(issuer)?;
                 issuers.keys(&issuer.url).await?
             }
         };
         match token.check_signature(&keys) {
             Err(error) if error.code() == ErrorCode::TokenKeyUnknown => {
-                token.read(rules, issuer, now_s())?;
+                read(issuer)?;
                 let fresher = issuers.fresher(&issuer.url, &keys).await.ok_or(error)?;
                 token.check_signature(&fresher)?;
             }
             outcome => outcome?,
         }
-        token.read(rules, issuer, now_s())
+        read(issuer)
     }
 }
 
@@ -225,6 +237,21 @@ impl Authenticator {
     /// [`VerifiedMacaroon::new`] and [`credentials::verify_token`].
     pub async fn bearer(&self, token: &str) -> Result<Arc<Credential>> {
         self.bearer_in(None, token, &mut LastShown::default()).await
+    }
+
+    /// Verifies the ID token with which an issuer says who has signed in (OpenID Connect Core 1.0
+    /// §3.1.3.7), with the keys and by the rules of its access tokens. It is not remembered, since
+    /// it counts once.
+    ///
+    /// # Errors
+    /// Those named `token_*`; see [`UnverifiedToken::parse`], [`UnverifiedToken::check_signature`]
+    /// and [`UnverifiedToken::read_id_token`].
+    pub async fn id_token(&self, text: &str, demands: &IdTokenDemands<'_>) -> Result<VerifiedToken> {
+        let state = self.state();
+        let token = UnverifiedToken::parse(text)?;
+        let rules = &state.sources.token_rules;
+        let read = |issuer: &IssuerRules| token.read_id_token(demands, rules, issuer, now_s());
+        state.verify(&token, read).await
     }
 
     /// As [`Authenticator::bearer`], for a token out of the header field `field` (its value, whole)

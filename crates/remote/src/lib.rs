@@ -37,6 +37,7 @@ mod root;
 mod s3;
 mod service;
 mod shown_in_copy;
+mod sign_in;
 mod tape;
 mod token_issuer;
 mod trace;
@@ -69,6 +70,7 @@ pub use resource::{
 pub use s3_wire::{Account, Addressing};
 pub use service::{BodyStream, ServiceAnswer, ServiceCall, ServiceMethod, ServiceStream, Streamed, WebhookHeaders};
 pub use shown_in_copy::ShownInCopy;
+pub use sign_in::SignInRequest;
 pub use tape::{ArchiveState, Locality, StageState, TapeAnswer, TapeCall, TapeSystem, ToStage, tape_path};
 pub use token_issuer::{DeviceCode, IssuedTokens, TokenDenial, TokenIssuer, TokenProvider, TokenWish};
 pub use trace::Trace;

@@ -1,10 +1,12 @@
 //! Requests to a token issuer: refresh (RFC 6749 §6), exchange (RFC 8693), revocation (RFC 7009),
-//! and tokens for a user who agrees in a browser (device authorization, RFC 8628).
+//! and tokens for a user who agrees in a browser (device authorization, RFC 8628). People who sign
+//! in with their browser are in `sign_in`.
 
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use types::{Error, ErrorCode, Location, Phase, Secret, Side};
+use url::Url;
 use url::form_urlencoded::Serializer;
 
 use crate::client::Client;
@@ -57,6 +59,9 @@ pub struct IssuedTokens {
     /// The life of the access token, in seconds: from 1 to [`TOKEN_LIFE_S_MAX`]. What cannot be a
     /// life is none.
     pub life_s: Option<i64>,
+    /// The ID token of a person who has signed in, not verified (OpenID Connect Core 1.0
+    /// §3.1.3.3).
+    pub id: Option<Secret>,
 }
 
 /// How a user agrees to a token in a browser (RFC 8628 §3.2).
@@ -93,10 +98,14 @@ pub enum TokenDenial {
 
 /// The places of an issuer.
 #[derive(Clone, Debug)]
-struct Endpoints {
+pub(crate) struct Endpoints {
     token: Location,
     device: Option<Location>,
     revocation: Option<Location>,
+    /// Where people sign in.
+    pub(crate) authorization: Option<Url>,
+    /// Whether answers to the browser name the issuer (RFC 9207 §3).
+    pub(crate) names_itself: bool,
 }
 
 /// An issuer, and this program as its client.
@@ -209,7 +218,12 @@ impl TokenIssuer {
         self.read(&answer).map(drop)
     }
 
-    async fn tokens(&self, fields: &[(&str, &str)], scope: &str, audiences: &[String]) -> Answered<IssuedTokens> {
+    pub(crate) async fn tokens(
+        &self,
+        fields: &[(&str, &str)],
+        scope: &str,
+        audiences: &[String],
+    ) -> Answered<IssuedTokens> {
         let place = async { Ok(self.endpoints().await?.token) };
         let answer = self
             .post(place, form(fields, scope, audiences, self.public_id()))
@@ -279,6 +293,7 @@ impl TokenIssuer {
                 access: None,
                 refresh: Some(token),
                 life_s: None,
+                id: None,
             },
             (refresh, access) => IssuedTokens {
                 access,
@@ -287,6 +302,7 @@ impl TokenIssuer {
                     .as_i64()
                     .filter(|life_s| *life_s > 0)
                     .map(|life_s| life_s.min(TOKEN_LIFE_S_MAX)),
+                id: text("id_token").map(Secret::new),
             },
         };
         match (&given.access, &given.refresh) {
@@ -295,7 +311,7 @@ impl TokenIssuer {
         }
     }
 
-    async fn endpoints(&self) -> types::Result<Endpoints> {
+    pub(crate) async fn endpoints(&self) -> types::Result<Endpoints> {
         let mut known = self.endpoints.lock().await;
         if let Some(known) = &*known {
             return Ok(known.clone());
@@ -312,6 +328,8 @@ impl TokenIssuer {
                 token: secure(url)?,
                 device: None,
                 revocation: None,
+                authorization: None,
+                names_itself: false,
             },
             None => {
                 let document = self.discover().await?;
@@ -322,6 +340,8 @@ impl TokenIssuer {
                     token: secure(token)?,
                     device: url("device_authorization_endpoint").map(secure).transpose()?,
                     revocation: url("revocation_endpoint").map(secure).transpose()?,
+                    authorization: url("authorization_endpoint").and_then(sign_in_page),
+                    names_itself: document["authorization_response_iss_parameter_supported"] == true,
                 }
             }
         };
@@ -365,7 +385,7 @@ impl TokenIssuer {
         }
     }
 
-    fn unusable(&self, why: &str) -> Error {
+    pub(crate) fn unusable(&self, why: &str) -> Error {
         let error = Error::new(ErrorCode::TokenIssuerUnreachable, self.side, Phase::Authenticate);
         error.with_detail(format!("{}: {why}", self.provider.issuer))
     }
@@ -392,4 +412,32 @@ fn form(fields: &[(&str, &str)], scope: &str, audiences: &[String], client: Opti
     ];
     form.extend_pairs(further.iter().filter(|(_, value)| !value.is_empty()));
     Secret::new(form.finish())
+}
+
+/// The page of an issuer where people sign in, if its URL can be one: over TLS and without a
+/// fragment (RFC 6749 §3.1).
+fn sign_in_page(url: &str) -> Option<Url> {
+    let page = Url::parse(url).ok()?;
+    let is_plain = page.username().is_empty() && page.password().is_none() && page.fragment().is_none();
+    (page.scheme() == "https" && is_plain).then_some(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_are_sent_to_pages_over_tls_only() {
+        assert!(sign_in_page("https://i.example/authorize?tenant=a").is_some());
+        for bad in [
+            "http://i.example/authorize",
+            "https://u:p@i.example/authorize",
+            "https://i.example/authorize#there",
+            "javascript:alert(1)",
+            "/authorize",
+            "",
+        ] {
+            assert!(sign_in_page(bad).is_none(), "{bad}");
+        }
+    }
 }

@@ -55,7 +55,9 @@ pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use entries::Entries;
 pub use error::{Error, Result};
 pub use hollow::HollowStorage;
-pub use issuer::{Grants, IssuerMode, PUBLIC_CLIENT, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer};
+pub use issuer::{
+    Grants, IssuerMode, PUBLIC_CLIENT, SignInAnswers, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer,
+};
 pub use mesh_run::{mesh_endpoint, mesh_run};
 pub use nats::{NatsOptions, NatsProof, NatsServer, NatsTls, NatsUser, NatsVersion};
 pub use nginx::{Nginx, NginxOptions};

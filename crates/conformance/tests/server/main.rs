@@ -11,6 +11,7 @@ mod nodes;
 mod operations;
 mod pages;
 mod pages_actions;
+mod pages_issuer;
 mod pages_sign_in;
 mod s3_export;
 mod scitags;

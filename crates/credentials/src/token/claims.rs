@@ -169,7 +169,7 @@ fn required(profile: Profile) -> &'static [&'static str] {
 }
 
 /// A text; `None` when there is none.
-fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Error> {
+pub(super) fn text<'a>(claims: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Error> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -195,7 +195,7 @@ fn time_s(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, Error>
 }
 
 /// The end of validity, and its beginning with the skew taken off.
-fn check_times(claims: &Map<String, Value>, skew_s: i64, now_s: i64) -> Result<(i64, Option<i64>), Error> {
+pub(super) fn check_times(claims: &Map<String, Value>, skew_s: i64, now_s: i64) -> Result<(i64, Option<i64>), Error> {
     let expires_s =
         time_s(claims, "exp")?.ok_or_else(|| refused(ErrorCode::TokenClaims, "it has no time of expiry"))?;
     let begins_s = time_s(claims, "nbf")?.max(time_s(claims, "iat")?);
@@ -238,7 +238,7 @@ pub(super) fn list_of_texts(list: &[Value]) -> Option<Vec<String>> {
 }
 
 /// One audience or a list of them.
-fn audiences(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
+pub(super) fn audiences(claims: &Map<String, Value>) -> Result<Vec<String>, Error> {
     match claims.get("aud") {
         Some(Value::String(audience)) => Ok(vec![audience.clone()]),
         Some(Value::Array(list)) if list.len() <= TOKEN_AUDIENCES_MAX => {
@@ -324,7 +324,7 @@ fn check_known(
 }
 
 /// The local user: by the rules of the map, by the claim or the subject, or the default one.
-fn user(
+pub(super) fn user(
     claims: &Map<String, Value>,
     issuer: &IssuerRules,
     subject: Option<&str>,

@@ -8,6 +8,7 @@
 mod claims;
 mod discovery_document;
 mod groups;
+mod id_token;
 mod issuer;
 mod json;
 mod jwt;
@@ -20,6 +21,7 @@ mod shortfall;
 
 pub(crate) use claims::{ANY_AUDIENCE, SCITOKENS_ANY_AUDIENCE};
 pub use discovery_document::{https_location, key_set_place};
+pub use id_token::IdTokenDemands;
 pub use issuer::{IssuerRules, Strategy, TokenRules};
 pub use jwt::UnverifiedToken;
 pub(crate) use jwt::is_access_token;

@@ -30,6 +30,7 @@ mod queue_users;
 mod rules;
 mod secrets;
 mod sessions;
+mod sign_in;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -212,6 +213,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(credentials::check(configuration, lines, environment.uid));
     findings.extend(clients::check(configuration, lines, environment.now_s));
     findings.extend(history::check(configuration, lines));
+    findings.extend(sign_in::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,

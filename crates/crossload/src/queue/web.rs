@@ -79,16 +79,17 @@ pub(super) fn open(
         kept: Mutex::default(),
         kept_hour: Mutex::default(),
     };
+    let access = Access::new(
+        address,
+        parts.ground.authenticator.clone(),
+        Box::new(move || viewers.get()),
+        Box::new(move || operators.get()),
+        observer.clone(),
+    );
     let pages = door_web::Pages {
         server: configuration.server.name.clone().unwrap_or_else(host_name),
         program: PRODUCT.to_owned(),
-        access: Access::new(
-            address,
-            parts.ground.authenticator.clone(),
-            Box::new(move || viewers.get()),
-            Box::new(move || operators.get()),
-            observer.clone(),
-        ),
+        access: pages::with_issuer(access, configuration, &parts.ground)?,
         cluster: None,
         runs: Some(KeptRuns::new(move || history.clone())),
         endpoint: None,

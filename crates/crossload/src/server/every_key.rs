@@ -29,6 +29,7 @@ const TLS: &str = "[server]\ncertificate = \"host.pem\"\nkey = \"host.key\"\n";
 const ISSUER: &str = "[[issuer]]\nurl = \"https://iam.invalid\"\n";
 const AT_ISSUER: &str = "url = \"https://iam.invalid\"";
 const TRUST: &str = "trust_directory = \"trust\"";
+const SIGN_IN: &str = "oidc_issuer = \"https://iam.invalid\"\noidc_client_id = \"c\"";
 const NODE: &str = "[[node]]\nurl = \"http://d1.invalid\"\n";
 const NODE_BELOW: &str = "[[node]]\nurl = \"http://d1.invalid\"\n[redirector]\npath = \"/c\"\n";
 const TREE: &str = "path = \"/c\"";
@@ -303,6 +304,30 @@ const CASES: &[Case] = &[
         "",
         r#"["vo:ops"]"#,
         "[[issuer]]\nurl = \"https://a.invalid\"\n",
+    ),
+    (
+        "web.oidc_issuer",
+        "oidc_client_id = \"c\"",
+        r#""https://iam.invalid""#,
+        r#""https://b.invalid""#,
+        "[[issuer]]\nurl = \"https://iam.invalid\"\n[[issuer]]\nurl = \"https://b.invalid\"\n",
+    ),
+    (
+        "web.oidc_client_id",
+        "oidc_issuer = \"https://iam.invalid\"",
+        r#""c""#,
+        r#""d""#,
+        ISSUER,
+    ),
+    ("web.oidc_client_secret_file", SIGN_IN, r#""s1""#, r#""s2""#, ISSUER),
+    ("web.oidc_scopes", SIGN_IN, "", r#"["openid", "profile"]"#, ISSUER),
+    ("web.oidc_button", SIGN_IN, "", r#""In""#, ISSUER),
+    (
+        "web.oidc_redirect_url",
+        SIGN_IN,
+        "",
+        r#""https://ops.example/sign-in/issuer/return""#,
+        ISSUER,
     ),
     ("cms.managers", "", "", r#"["cms.invalid:1213"]"#, ""),
     ("redirector.path", "", r#""/a""#, r#""/b""#, NODE),

@@ -9,20 +9,24 @@ use config::shown::{ShownValue, shown, without_passwords};
 use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
-use door_web::{Access, Check, EndpointFacts, EndpointPages, KeptRuns, Key, Section, Setting, Share, Words};
+use door_web::{
+    Access, Check, EndpointFacts, EndpointPages, IssuerSettings, KeptRuns, Key, Section, Setting, Share, Words,
+};
 use endpoint::{FairShare, ShareKind, clock};
 use http_server::Server;
 use http_server::control::shares;
 use net::listen::Acceptor;
 use policy::Rule;
+use remote::TokenProvider;
 use tokio::sync::Mutex;
 
 use super::assemble::{Assembly, PRODUCT, named_place};
 use super::certificate_list::CertificateList;
 use super::events::AdminLog;
 use super::subsystem::{Change, Current, Ground, Renewal, Subsystem};
-use super::{certificate_list, explained, rules};
+use super::{certificate_list, explained, rules, secret};
 use crate::failure::Failure;
+use crate::made_client::new_client;
 
 /// Facts are gathered anew after this time, however many pages are open.
 const FACTS_AGE_MAX: Duration = Duration::from_secs(1);
@@ -57,6 +61,47 @@ pub(crate) fn viewers(configuration: &Configuration) -> Vec<Rule> {
 pub(crate) fn operators(configuration: &Configuration) -> Vec<Rule> {
     let operators = configuration.web.operators.iter();
     operators.map(config::RuleSubjects::rule).collect()
+}
+
+/// The issuer at which people sign in to the pages, if there is one.
+///
+/// # Errors
+/// The secret cannot be read, or no issuer has this name.
+fn issuer(configuration: &Configuration, ground: &Ground) -> Result<Option<IssuerSettings>, Failure> {
+    let web = &configuration.web;
+    let (Some(issuer), Some(client_id)) = (&web.oidc_issuer, &web.oidc_client_id) else {
+        return Ok(None);
+    };
+    if !ground.authenticator.accepts_issuer(issuer) {
+        return Err(Failure::invalid(format!(
+            "web.oidc_issuer: tokens of {issuer} are not accepted; add an [[issuer]] with this url, byte for byte"
+        )));
+    }
+    let secret = web.oidc_client_secret_file.as_deref().map(secret::load_client_secret);
+    Ok(Some(IssuerSettings {
+        provider: TokenProvider {
+            issuer: issuer.clone(),
+            client_id: client_id.clone(),
+            client_secret: secret.transpose()?,
+            token_url: None,
+        },
+        // The site names the issuer itself, so that it may have any address.
+        client: new_client(ground.trust.clone()),
+        scopes: web.oidc_scopes.clone(),
+        words: web.oidc_button.clone(),
+        redirect_url: web.oidc_redirect_url.clone(),
+    }))
+}
+
+/// With the issuer at which people sign in, if the configuration names one.
+///
+/// # Errors
+/// As [`issuer`].
+pub(crate) fn with_issuer(access: Access, configuration: &Configuration, ground: &Ground) -> Result<Access, Failure> {
+    Ok(match issuer(configuration, ground)? {
+        Some(issuer) => access.with_issuer(issuer),
+        None => access,
+    })
 }
 
 impl Pages {
@@ -105,16 +150,18 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
     });
     let (followed, operated) = (configuration.clone(), configuration.clone());
     let asked = configuration.clone();
+    let started_with = configuration.get();
+    let access = Access::new(
+        address,
+        ground.authenticator.clone(),
+        Box::new(move || viewers(&configuration.get())),
+        Box::new(move || operators(&operated.get())),
+        ground.observer.clone(),
+    );
     let pages = door_web::Pages {
-        server: name(&configuration.get()),
+        server: name(&started_with),
         program: PRODUCT.to_owned(),
-        access: Access::new(
-            address,
-            ground.authenticator.clone(),
-            Box::new(move || viewers(&configuration.get())),
-            Box::new(move || operators(&operated.get())),
-            ground.observer.clone(),
-        ),
+        access: with_issuer(access, &started_with, ground)?,
         cluster: Some(assembly.exported.cluster()),
         runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
         endpoint: Some(EndpointPages {
@@ -284,6 +331,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn an_issuer_sends_browsers_to_where_the_configuration_says() {
+        assert_eq!(config::RETURN_PATH, door_web::RETURN_PATH);
+    }
 
     #[test]
     fn exports_have_the_rules_that_concern_them() {

@@ -8,6 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credentials::{MacaroonKey, SealingKey};
+use types::Secret;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -55,6 +56,21 @@ pub(crate) fn load_sealing_key(file: &Path, create: bool) -> Result<SealingKey, 
 /// Others may access the file, or it cannot be read.
 pub(crate) fn load_text(what: &str, file: &Path) -> Result<Zeroizing<String>, Failure> {
     read(what, file, false)
+}
+
+/// Reads the secret of this server at a token issuer.
+///
+/// # Errors
+/// Others may access the file, it cannot be read, or it is empty.
+pub(crate) fn load_client_secret(file: &Path) -> Result<Secret, Failure> {
+    let text = read("client secret", file, false)?;
+    match text.trim() {
+        "" => Err(Failure::invalid(format!(
+            "client secret {}: the file is empty",
+            file.display()
+        ))),
+        text => Ok(Secret::new(text)),
+    }
 }
 
 /// Reads a file of passwords: the lines that are not empty.

@@ -187,6 +187,19 @@ async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
     assert!(body.is_empty(), "{body}");
 }
 
+#[tokio::test]
+async fn without_an_issuer_there_is_no_sign_in_at_one() {
+    let address = open(pages(true, vec![rule("authenticated")]));
+    let (_, body) = ask(address, "GET /now", "localhost", "").await;
+    assert!(!body.contains("/sign-in/issuer"), "{body}");
+    for place in ["/sign-in/issuer?back=/now", "/sign-in/issuer/return?code=a&state=b"] {
+        let (head, body) = ask(address, &format!("GET {place}"), "localhost", "").await;
+        assert!(head.starts_with("http/1.1 404"), "{place}: {head}");
+        assert!(!head.contains("set-cookie"), "{head}");
+        assert!(!body.contains("code=a"), "{body}");
+    }
+}
+
 fn copies_of(pages: &Pages) -> RunningCopies {
     pages.endpoint.as_ref().unwrap().copies.clone()
 }

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::sign_in::{Code, SignInAnswers};
 use super::{Shared, TokenDraft};
 
 /// The client that may renew tokens, and its secret.
@@ -23,6 +24,8 @@ pub struct Grants {
     pub exchanged: usize,
     /// Device codes that became tokens.
     pub agreed: usize,
+    /// Codes of browsers that became tokens.
+    pub signed_in: usize,
     /// Refresh tokens that were used.
     pub refreshed: usize,
     /// Refresh tokens that were revoked while they were valid.
@@ -47,7 +50,11 @@ pub(super) struct Endpoint {
     refresh: HashMap<String, Value>,
     /// Device codes with the claims of their tokens, and whether they were asked about.
     devices: HashMap<String, (Value, bool)>,
-    number: usize,
+    /// Codes with which browsers were sent back.
+    pub(super) codes: HashMap<String, Code>,
+    /// How those who sign in are answered.
+    pub(super) sign_in: SignInAnswers,
+    pub(super) number: usize,
 }
 
 impl Default for Endpoint {
@@ -60,6 +67,8 @@ impl Default for Endpoint {
             answer: None,
             refresh: HashMap::new(),
             devices: HashMap::new(),
+            codes: HashMap::new(),
+            sign_in: SignInAnswers::default(),
             number: 0,
         }
     }
@@ -75,6 +84,10 @@ pub(super) fn answer(shared: &Shared, form: &HashMap<String, String>, is_client:
     endpoint.grants.latest.sort();
     if let Some(answer) = &endpoint.answer {
         return Some((200, answer.clone()));
+    }
+    if field("grant_type") == "authorization_code" {
+        drop(state);
+        return Some(super::sign_in::redeem(shared, form, is_client));
     }
     if field("grant_type") == DEVICE && endpoint.is_pending(field("device_code")) {
         return Some((400, json!({"error": "authorization_pending"})));

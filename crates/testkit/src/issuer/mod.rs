@@ -4,6 +4,7 @@
 mod grants;
 mod keys;
 mod server;
+mod sign_in;
 mod token;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use crate::{Authority, KeyKind, Result};
 use grants::Endpoint;
 pub use grants::{Grants, PUBLIC_CLIENT, TOKEN_CLIENT};
 use keys::SigningKeys;
+pub use sign_in::SignInAnswers;
 pub use token::{TokenAlgorithm, TokenDraft};
 
 /// How the issuer's server behaves.
@@ -189,6 +191,11 @@ impl TokenIssuer {
     /// From now on all forms get this answer; `None`: its own.
     pub fn set_answer(&self, answer: Option<serde_json::Value>) {
         self.shared.state().endpoint.answer = answer;
+    }
+
+    /// From now on those who sign in are answered so.
+    pub fn set_sign_in(&self, answers: SignInAnswers) {
+        self.shared.state().endpoint.sign_in = answers;
     }
 
     /// The next answer with tokens is lost on its way.

@@ -21,6 +21,7 @@ const JWKS_PATH: &str = "/jwks";
 const TOKEN_PATH: &str = "/token";
 const DEVICE_PATH: &str = "/devicecode";
 const REVOCATION_PATH: &str = "/revoke";
+const SIGN_IN_PATH: &str = "/authorize";
 
 /// Accepts connections until the issuer is dropped. While it is dead there is no listener.
 pub(super) fn accept(listener: TcpListener, shared: &Arc<Shared>) {
@@ -92,6 +93,13 @@ fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
             200 => send(&mut stream, "200 OK", b""),
             _ => send(&mut stream, "401 Unauthorized", br#"{"error": "invalid_client"}"#),
         },
+        (path, IssuerMode::Well) if path.split('?').next() == Some(SIGN_IN_PATH) => {
+            let query = path.split_once('?').map_or("", |(_, query)| query);
+            match super::sign_in::authorize(shared, query) {
+                Some(place) => answer(&mut stream, path, &IssuerMode::Redirect(place), shared),
+                None => send(&mut stream, "400 Bad Request", b"{}"),
+            }
+        }
         (DEVICE_PATH, IssuerMode::Well) => {
             let answer = super::grants::device(shared, &asked.form());
             send(&mut stream, "200 OK", answer.to_string().as_bytes())
@@ -223,7 +231,9 @@ fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Share
         let tokens = format!("https://localhost:{}{TOKEN_PATH}", shared.address.port());
         let devices = format!("https://localhost:{}{DEVICE_PATH}", shared.address.port());
         let revocation = format!("https://localhost:{}{REVOCATION_PATH}", shared.address.port());
+        let sign_in = format!("https://localhost:{}{SIGN_IN_PATH}", shared.address.port());
         let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens,
+            "authorization_endpoint": sign_in, "authorization_response_iss_parameter_supported": true,
             "device_authorization_endpoint": devices, "revocation_endpoint": revocation});
         return send(stream, "200 OK", document.to_string().as_bytes());
     }

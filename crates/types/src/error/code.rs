@@ -46,6 +46,7 @@ pub enum ErrorCode {
     TokenScope,
     Forbidden,
     AuthenticationFailed,
+    SignInFailed,
     TlsRequired,
     SignatureRefused,
     CapabilityInvalid,
