@@ -136,7 +136,8 @@ pub const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(5);
 pub const RENEWAL_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Pages of files that wait for their tokens, in one sweep. The next one goes on behind them.
 pub const PREPARED_PAGES_MAX: usize = 4;
-/// How long other processes leave a broker to the one that sends.
+/// How long other processes leave a broker to the one that sends. More than
+/// [`broker::limits::ANSWER_TIMEOUT`].
 pub const BROKER_LEASE: Duration = Duration::from_secs(60);
 /// Time between two renewals of it, and between two looks whether it is free.
 pub const BROKER_LEASE_RENEWAL: Duration = Duration::from_secs(10);
@@ -144,20 +145,6 @@ pub const BROKER_LEASE_RENEWAL: Duration = Duration::from_secs(10);
 pub const BROKER_GATHERING: Duration = Duration::from_millis(100);
 /// Events whose messages a broker gets before it has confirmed the first of them.
 pub const BROKER_BATCH_EVENTS_MAX: usize = 200;
-/// Bytes that are written to a broker at once.
-pub const BROKER_OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a broker's frame that is not whole yet.
-pub const BROKER_INPUT_BYTES_MAX: usize = 64 * 1024;
-/// Time for a connection to a broker, and for its TLS handshake.
-pub const BROKER_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time for a broker's next answer. Less than [`BROKER_LEASE`].
-pub const BROKER_ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The first pause after a failed connection to a broker; each further one is twice as long.
-pub const BROKER_PAUSE_MIN: Duration = Duration::from_secs(1);
-/// The longest pause between connections to a broker.
-pub const BROKER_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Heart-beats that brokers are offered.
-pub const BROKER_BEAT: Duration = Duration::from_secs(10);
 /// How long brokers keep a message that is not taken: as FTS.
 pub const MESSAGE_LIFE: Duration = Duration::from_secs(24 * 3600);
 /// Requests to tape systems that wait for an answer at the same time. A user takes as many as are

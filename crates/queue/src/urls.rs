@@ -113,12 +113,6 @@ impl Concealed {
         all
     }
 
-    /// A password, however short it is.
-    pub(crate) fn of_password(password: &Secret) -> Self {
-        let text = password.expose();
-        Self((!text.is_empty()).then(|| text.to_owned()).into_iter().collect())
-    }
-
     /// The text with [`HIDDEN`] in their places, and in those of other secrets that look like some.
     pub(crate) fn hide(&self, mut text: String) -> String {
         for secret in &self.0 {

@@ -23,6 +23,7 @@ const FLOORS: [(&str, u8); 37] = [
     ("remote", 3),
     ("storage", 3),
     ("telemetry", 3),
+    ("broker", 3),
     ("config", 4),
     ("endpoint", 4),
     ("identity", 4),

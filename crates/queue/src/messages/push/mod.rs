@@ -4,25 +4,44 @@
 //! a lease: it sends the messages after that place, waits until the broker has confirmed all of
 //! them, and moves the place on. Whatever breaks in between, the next attempt begins at the place.
 
-mod broker;
-mod session;
-
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::Session;
+use broker::limits::{PAUSE_MAX, PAUSE_MIN};
+pub use broker::{Broker, BrokerLogin};
 use catalog::Catalog;
+use net::tls::ClientTls;
 use tokio::sync::watch;
 use types::Error;
 
-use super::Feed;
+use super::{Feed, Message};
 use crate::clock::now_ms;
 use crate::limits::{
-    BROKER_BATCH_EVENTS_MAX, BROKER_GATHERING, BROKER_LEASE, BROKER_LEASE_RENEWAL, BROKER_PAUSE_MAX, BROKER_PAUSE_MIN,
-    CATALOG_PAUSE,
+    BROKER_BATCH_EVENTS_MAX, BROKER_GATHERING, BROKER_LEASE, BROKER_LEASE_RENEWAL, CATALOG_PAUSE, MESSAGE_LIFE,
 };
-use crate::urls::Concealed;
-pub use broker::{Broker, BrokerLogin, BrokerSettings};
-use session::Session;
+
+/// What all brokers have in common.
+#[derive(Clone)]
+pub struct BrokerSettings {
+    /// The name of this process among those that share the catalog.
+    pub worker: String,
+    /// What stands before the names of topics.
+    pub prefix: String,
+    /// Whether the broker keeps messages on disk.
+    pub is_persistent: bool,
+    /// The user; `None`: the broker asks for none, or for a certificate.
+    pub login: Option<BrokerLogin>,
+    /// Whom we trust, and the certificate that we show.
+    pub tls: ClientTls,
+}
+
+impl fmt::Debug for BrokerSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "BrokerSettings({})", self.prefix)
+    }
+}
 
 /// Learns how it goes with brokers. All calls must return at once.
 pub trait PushLog: Send + Sync + 'static {
@@ -81,7 +100,7 @@ impl Push {
     }
 
     async fn send_for_ever(&self) {
-        let mut pause = BROKER_PAUSE_MIN;
+        let mut pause = PAUSE_MIN;
         loop {
             let taken = self
                 .catalog()
@@ -101,23 +120,15 @@ impl Push {
             let mut has_sent = false;
             let Err(end) = self.send_after(place, &mut has_sent).await;
             if has_sent {
-                pause = BROKER_PAUSE_MIN;
+                pause = PAUSE_MIN;
             }
             if let End::Failed(error) = end {
-                self.log.failed(self.broker.url(), &self.without_password(error), pause);
+                self.log.failed(self.broker.url(), &error, pause);
                 // Perhaps another process reaches it.
                 self.leave().await;
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(BROKER_PAUSE_MAX);
+                pause = (pause * 2).min(PAUSE_MAX);
             }
-        }
-    }
-
-    /// Brokers may quote the password that they refuse.
-    fn without_password(&self, error: Error) -> Error {
-        match &self.settings.login {
-            Some(login) => Concealed::of_password(&login.password).clear(error),
-            None => error,
         }
     }
 
@@ -129,12 +140,12 @@ impl Push {
     ) -> std::result::Result<std::convert::Infallible, End> {
         // Before the place is read: what happens from here on wakes us.
         let mut changes = self.catalog().changes();
-        let mut session = Session::open(&self.broker, &self.settings).await?;
+        let mut session = Session::open(&self.broker, self.settings.login.as_ref(), &self.settings.tls).await?;
         self.log.connected(self.broker.url());
         loop {
             let batch = self.feed.after(place, BROKER_BATCH_EVENTS_MAX).await?;
             if batch.last != place {
-                session.send(&batch.messages).await?;
+                self.send(&mut session, &batch.messages).await?;
                 *has_sent |= !batch.messages.is_empty();
                 place = batch.last;
                 self.move_to(place).await?;
@@ -163,6 +174,27 @@ impl Push {
         }
     }
 
+    /// Sends messages, and waits until the broker has confirmed each.
+    async fn send(&self, session: &mut Session, messages: &[Message]) -> std::result::Result<(), End> {
+        let expires_ms = now_ms() + i64::try_from(MESSAGE_LIFE.as_millis()).unwrap_or(i64::MAX);
+        let facts = |message: &Message| {
+            let destination = format!("{}{}", self.settings.prefix, message.kind.topic());
+            let headers = [("expires", expires_ms.to_string()), ("vo", message.vo.clone())];
+            (destination, headers)
+        };
+        let facts: Vec<_> = messages.iter().map(facts).collect();
+        let outgoing = messages
+            .iter()
+            .zip(&facts)
+            .map(|(message, (destination, headers))| broker::Message {
+                destination,
+                body: &message.body,
+                is_persistent: self.settings.is_persistent,
+                headers,
+            });
+        Ok(session.send(&outgoing.collect::<Vec<_>>()).await?)
+    }
+
     /// The broker has all messages up to here.
     async fn move_to(&self, place: i64) -> std::result::Result<(), End> {
         let moved = self
@@ -185,8 +217,8 @@ impl Push {
     }
 }
 
-impl std::fmt::Debug for Push {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Push {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Push({})", self.broker.url())
     }
 }

@@ -1,8 +1,5 @@
 //! A broker, and how we log in there.
 
-use std::fmt;
-
-use net::tls::ClientTls;
 use types::Secret;
 
 /// The schemes of brokers, each with its usual port.
@@ -29,9 +26,9 @@ struct Scheme {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
     url: String,
-    pub(super) host: String,
-    pub(super) port: u16,
-    pub(super) is_encrypted: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) is_encrypted: bool,
 }
 
 impl Broker {
@@ -68,27 +65,6 @@ pub struct BrokerLogin {
     pub user: String,
     /// The password.
     pub password: Secret,
-}
-
-/// What all brokers have in common.
-#[derive(Clone)]
-pub struct BrokerSettings {
-    /// The name of this process among those that share the catalog.
-    pub worker: String,
-    /// What stands before the names of topics.
-    pub prefix: String,
-    /// Whether the broker keeps messages on disk.
-    pub is_persistent: bool,
-    /// The user; `None`: the broker asks for none, or for a certificate.
-    pub login: Option<BrokerLogin>,
-    /// Whom we trust, and the certificate that we show.
-    pub tls: ClientTls,
-}
-
-impl fmt::Debug for BrokerSettings {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "BrokerSettings({})", self.prefix)
-    }
 }
 
 #[cfg(test)]
