@@ -56,6 +56,18 @@ impl Broker {
     pub fn url(&self) -> &str {
         &self.url
     }
+
+    /// Its name or address, without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Its port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
 }
 
 /// A user at the brokers.

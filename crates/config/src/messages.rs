@@ -1,13 +1,15 @@
 //! Keys of the transfer queue's messages.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::section;
 use crate::section::{Purpose, RESTART};
 
 /// The schemes of brokers.
 const SCHEMES: [&str; 2] = ["stomp://", "stomp+ssl://"];
+/// How brokers are written.
+pub(crate) const BROKER_FORM: &str = "write stomp://host:port or stomp+ssl://host:port";
 /// Brokers that a queue sends to.
 const BROKERS_MAX: usize = 8;
 
@@ -53,25 +55,33 @@ impl Messages {
             faults.push("listen: no client could log in; set password_file or users".to_owned());
         }
         for broker in &self.brokers {
-            let place = SCHEMES.iter().find_map(|scheme| broker.strip_prefix(scheme));
-            if place.is_none_or(|place| place.is_empty() || place.contains(['/', '@', '?'])) {
-                faults.push(format!(
-                    "brokers: \"{broker}\" is no broker; write stomp://host:port or stomp+ssl://host:port"
-                ));
+            if !is_broker(broker) {
+                faults.push(format!("brokers: \"{broker}\" is no broker; {BROKER_FORM}"));
             }
         }
         if self.brokers.len() > BROKERS_MAX {
             faults.push(format!("brokers: at most {BROKERS_MAX}"));
         }
-        match (&self.broker_certificate, &self.broker_key) {
-            (Some(_), None) => {
-                faults.push("broker_certificate: its private key is missing; set broker_key, too".to_owned());
-            }
-            (None, Some(_)) => {
-                faults.push("broker_key: its certificate is missing; set broker_certificate, too".to_owned());
-            }
-            _ => {}
-        }
+        faults.extend(half_identity(
+            self.broker_certificate.as_deref(),
+            self.broker_key.as_deref(),
+        ));
         faults
     }
+}
+
+/// Whether a text names a broker.
+pub(crate) fn is_broker(text: &str) -> bool {
+    let place = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
+    place.is_some_and(|place| !place.is_empty() && !place.contains(['/', '@', '?']))
+}
+
+/// What is missing of a certificate for brokers.
+pub(crate) fn half_identity(certificate: Option<&Path>, key: Option<&Path>) -> Option<String> {
+    let words = match (certificate, key) {
+        (Some(_), None) => "broker_certificate: its private key is missing; set broker_key, too",
+        (None, Some(_)) => "broker_key: its certificate is missing; set broker_certificate, too",
+        _ => return None,
+    };
+    Some(words.to_owned())
 }

@@ -1,17 +1,23 @@
 //! Keys of the packets for those who watch many servers.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cms::is_host_and_port;
+use crate::messages::{BROKER_FORM, half_identity, is_broker};
 use crate::section;
-use crate::section::RESTART;
+use crate::section::{Purpose, RESTART};
+use crate::values::Bytes;
 
 /// Most receivers of each kind.
 const DESTINATIONS_MAX: usize = 4;
+/// The smallest spool: an hour of a busy server.
+const SPOOL_BYTES_MIN: u64 = 1 << 20;
 
 section! {
-    /// Monitoring as XRootD does it: who used which file and how, told to receivers by UDP, for the
-    /// accounting of experiments and sites ([monitoring.md](monitoring.md)). Off without receivers.
+    /// Monitoring as XRootD does it: who used which file and how, for the accounting of experiments
+    /// and sites ([monitoring.md](monitoring.md)). Receivers get it by UDP, or from a broker. Off
+    /// without receivers and broker.
     "monitoring" false Monitoring {
         /// Receivers of logins and files, each `"host:port"`: XRootD's detailed monitoring, as a
         /// shoveler or a collector takes it. At most 4.
@@ -19,6 +25,23 @@ section! {
         /// Receivers of third-party copies, each `"host:port"`: XRootD's stream `tpc`, as JSON. At
         /// most 4.
         copy_destinations: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Broker that gets all packets, each at least once, in the messages of OSG's shoveler:
+        /// `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with TLS. Needs `spool`.
+        broker: Option<String> = Some(None) => RESTART;
+        /// Destination of the messages at the broker.
+        broker_destination: String = Some("/topic/xrootd.shoveler".to_owned()) => RESTART;
+        /// File with `user:password` for the broker, readable for its owner only.
+        broker_password_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the password for the broker");
+        /// Certificate to show to a broker with TLS, in PEM.
+        broker_certificate: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the certificate for the broker");
+        /// Its private key.
+        broker_key: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Private, "the key for the broker");
+        /// Directory for packets that the broker has not confirmed. Each server needs its own.
+        spool: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Private, "the spool of the monitoring");
+        /// Space that these packets may take. Beyond it, the oldest are dropped and counted.
+        spool_bytes: Bytes = Some(Bytes(1 << 30)) => RESTART;
         /// Name of the site, as its experiments know it. Default: the name of this machine.
         site: Option<String> = Some(None) => RESTART;
         /// Also tell the names of users and the subjects of their credentials.
@@ -35,7 +58,7 @@ section! {
 }
 
 impl Monitoring {
-    /// Whether there are receivers.
+    /// Whether there are receivers by UDP.
     #[must_use]
     pub fn is_on(&self) -> bool {
         !self.destinations.is_empty() || !self.copy_destinations.is_empty()
@@ -57,6 +80,7 @@ impl Monitoring {
                 format!("{key}: \"{text}\" is no receiver; write host:port, such as \"shoveler.example:9993\"")
             }));
         }
+        faults.extend(self.broker_faults());
         let intervals = [
             ("flush_interval", self.flush_interval),
             ("progress_interval", self.progress_interval),
@@ -64,6 +88,28 @@ impl Monitoring {
         ];
         let short = intervals.into_iter().filter(|(_, interval)| interval.as_secs() == 0);
         faults.extend(short.map(|(key, _)| format!("{key}: must be at least 1s")));
+        faults
+    }
+
+    fn broker_faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(broker) = self.broker.as_ref().filter(|broker| !is_broker(broker)) {
+            faults.push(format!("broker: \"{broker}\" is no broker; {BROKER_FORM}"));
+        }
+        if self.broker.is_some() && self.spool.is_none() {
+            faults.push("broker: packets need a directory until it confirms them; set spool, too".to_owned());
+        }
+        let is_printable = !self.broker_destination.is_empty() && !self.broker_destination.contains(char::is_control);
+        if !is_printable {
+            faults.push("broker_destination: write a destination such as \"/topic/xrootd.shoveler\"".to_owned());
+        }
+        if self.spool_bytes.0 < SPOOL_BYTES_MIN {
+            faults.push("spool_bytes: must be at least 1MiB".to_owned());
+        }
+        faults.extend(half_identity(
+            self.broker_certificate.as_deref(),
+            self.broker_key.as_deref(),
+        ));
         faults
     }
 }
@@ -74,13 +120,32 @@ mod tests {
 
     use crate::Configuration;
 
+    fn faults(lines: &str) -> String {
+        let text = format!("[monitoring]\n{lines}\n");
+        let read = Configuration::parse(&text, Path::new("/etc"), "c.toml");
+        read.map_or_else(|faults| faults.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_broker_needs_a_spool_that_holds_something() {
+        let broker = "broker = \"stomp+ssl://mb.example:61614\"";
+        assert_eq!(faults(&format!("{broker}\nspool = \"/s\"\nspool_bytes = \"1MiB\"")), "");
+        let wrong = [
+            (broker, "set spool, too"),
+            ("broker = \"mb.example\"\nspool = \"/s\"", "is no broker"),
+            ("broker = \"stomp://u:p@mb.example\"\nspool = \"/s\"", "is no broker"),
+            ("spool_bytes = \"1KiB\"", "at least 1MiB"),
+            ("broker_destination = \"\"", "write a destination"),
+            ("broker_key = \"k\"", "set broker_certificate, too"),
+        ];
+        for (lines, words) in wrong {
+            let told = faults(lines);
+            assert!(told.contains(words), "{lines}: {told}");
+        }
+    }
+
     #[test]
     fn receivers_are_hosts_with_ports() {
-        let faults = |lines: &str| {
-            let text = format!("[monitoring]\n{lines}\n");
-            let read = Configuration::parse(&text, Path::new("/etc"), "c.toml");
-            read.map_or_else(|faults| faults.to_string(), |_| String::new())
-        };
         assert_eq!(faults("destinations = [\"shoveler.example:9993\", \"[::1]:9993\"]"), "");
         let told = faults("copy_destinations = [\"shoveler.example\"]");
         assert!(

@@ -6,7 +6,7 @@
 //! right in the same place: minima and maxima for each operation, sums of squares, microseconds
 //! with six digits, and the bytes of third-party copies.
 //!
-//! Each packet is one UDP datagram. A receiver that knows the server (`=`) and the login (`u`)
+//! Each packet is one UDP datagram, or a message of a broker that holds it as a shoveler's would. A receiver that knows the server (`=`) and the login (`u`)
 //! before the file of that login gets all of it, so the sender repeats both from time to time.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod files;
 mod firefly;
 mod header;
 mod maps;
+mod shoveled;
 
 pub use copies::{CopyRecord, Course, copy_packet, server_packet};
 pub use decode::{Packet, Record, Unreadable, decode};
@@ -23,3 +24,4 @@ pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, 
 pub use firefly::{FIREFLY_PORT, Firefly, FlowLabel, FlowState};
 pub use header::{PACKET_BYTES_MAX, Stream};
 pub use maps::{Login, Server, Token, address, label_packet, login_packet, token_packet};
+pub use shoveled::shoveled;

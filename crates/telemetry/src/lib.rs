@@ -14,6 +14,7 @@ mod flow;
 mod hub;
 mod moment;
 mod reporter;
+mod spool;
 
 pub use client::{Client, Spoken};
 pub use copied::Copied;
@@ -23,3 +24,4 @@ pub use flow::{Connection, Flow, FlowFacts, Flowing, Marked, Marking, MarkingRul
 pub use hub::{Event, Gone, Hears, Hub, Queue, Sink};
 pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};
 pub use reporter::{Datagram, Reporter, Wishes};
+pub use spool::{Spool, Spooled};

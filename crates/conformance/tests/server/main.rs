@@ -7,6 +7,7 @@ mod forwarding;
 mod lifecycle;
 mod limits;
 mod monitoring;
+mod monitoring_broker;
 mod nodes;
 mod operations;
 mod pages;

@@ -15,13 +15,13 @@ use queue::messages::{Feed, FeedSettings};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use types::{Error, Secret};
+use types::Error;
 
 use super::state;
 use crate::failure::Failure;
 use crate::output;
 use crate::server::log::Log;
-use crate::server::{self, secret};
+use crate::server::{self, broker_login, secret};
 
 /// What is read and opened before the queue starts, so that mistakes are found at once.
 pub(super) struct Prepared {
@@ -141,29 +141,12 @@ pub(crate) fn file_faults(configuration: &Configuration) -> Vec<(&'static str, F
 }
 
 fn broker_login(configuration: &Configuration) -> Result<Option<BrokerLogin>, Failure> {
-    let Some(file) = &configuration.messages.broker_password_file else {
-        return Ok(None);
-    };
-    let lines = secret::load_passwords(file)?;
-    let parts = lines.first().and_then(|line| line.split_once(':'));
-    let (user, password) =
-        parts.ok_or_else(|| Failure::invalid(format!("passwords {}: not user:password", file.display())))?;
-    Ok(Some(BrokerLogin {
-        user: user.to_owned(),
-        password: Secret::new(password.to_owned()),
-    }))
+    broker_login::login(configuration.messages.broker_password_file.as_deref())
 }
 
 fn broker_identity(configuration: &Configuration) -> Result<Option<ClientIdentity>, Failure> {
     let messages = &configuration.messages;
-    let files = messages
-        .broker_certificate
-        .as_deref()
-        .zip(messages.broker_key.as_deref());
-    Ok(match files {
-        Some((certificate, key)) => Some(ClientIdentity::load(certificate, key)?),
-        None => None,
-    })
+    broker_login::identity(messages.broker_certificate.as_deref(), messages.broker_key.as_deref())
 }
 
 fn broker_settings(configuration: &Configuration, worker: &str, trust: &ClientTls) -> Result<BrokerSettings, Failure> {

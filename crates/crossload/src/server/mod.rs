@@ -4,6 +4,8 @@
 mod accept;
 mod admin_parts;
 pub(crate) mod assemble;
+pub(crate) mod broker_login;
+pub(crate) mod broker_sink;
 mod bus;
 mod caches;
 pub(crate) mod certificate;
@@ -331,6 +333,7 @@ impl Server {
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
         let assembly = Arc::new(Assembly::new(&configuration, addresses, &log, observer.clone())?);
+        monitoring.send_to_broker(&assembly.ground.trust);
         watch.take_made();
         let setup = DoorSetup {
             assembly: assembly.clone(),

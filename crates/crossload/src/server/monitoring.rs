@@ -1,36 +1,45 @@
-//! Tells receivers by UDP which files are used: XRootD's monitoring, and SciTags.
+//! Tells receivers which files are used: XRootD's monitoring by UDP and through a broker, and
+//! SciTags.
 //!
 //! A thread of each takes the events from its queue, makes packets of them and sends them. Doors
 //! never wait for it: what its queue does not take is dropped and counted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver as Ends, sync_channel};
+use std::sync::mpsc::{Receiver as Ends, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use config::Configuration;
 use door_admin::{Check, Part, PartFuture};
 use endpoint::clock;
 use monitoring_wire::Server;
 use net::random::random;
+use net::tls::ClientTls;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use telemetry::{Datagram, FIREFLY_PORT, Fireflies, Hears, Hub, Queue, Reporter, SharedMarking, Sink, Wishes};
 
 use super::admin_parts::encoded;
+use super::broker_sink::{BrokerFigures, BrokerSink, SpoolWriter};
 use super::fireflies::{FireflySender, ToPeers};
 use super::log::Log;
 use super::receivers::{Kind, Receiver, Sender};
 use crate::failure::Failure;
-use crate::limits::{EVENTS_GATHER_TIME, EVENTS_QUEUED_MAX, LAST_PACKETS_WAIT};
+use crate::limits::{EVENTS_GATHER_TIME, EVENTS_QUEUED_MAX, LAST_PACKETS_LOOK, LAST_PACKETS_WAIT};
 
 /// How long the thread waits for an event before it looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// The names of the sinks in metrics.
 const XROOTD_SINK: Sink = Sink {
     name: "xrootd",
+    events_max: EVENTS_QUEUED_MAX,
+    hears: Hears::Files,
+};
+const BROKER_SINK: Sink = Sink {
+    name: "broker",
     events_max: EVENTS_QUEUED_MAX,
     hears: Hears::Files,
 };
@@ -50,6 +59,7 @@ fn now_s() -> u64 {
 struct Shared {
     receivers: Arc<Vec<Receiver>>,
     to_peers: Option<Arc<ToPeers>>,
+    broker: Option<Arc<BrokerSink>>,
     hub: Hub,
     is_stopping: AtomicBool,
     /// Hears when a thread has ended.
@@ -69,10 +79,11 @@ pub(crate) struct Monitoring(Option<Arc<Shared>>);
 
 impl Monitoring {
     /// Starts a thread for each sink that has receivers. `port` is where clients reach this server;
-    /// `marking` decides which flows are marked.
+    /// `marking` decides which flows are marked. Packets for a broker are kept until
+    /// [`Monitoring::send_to_broker`].
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// The system gives no thread, or the spool or a file with credentials cannot be used.
     pub(crate) fn start(
         configuration: &Configuration,
         port: u16,
@@ -80,12 +91,13 @@ impl Monitoring {
         marking: SharedMarking,
     ) -> Result<Self, Failure> {
         let (wanted, scitags) = (&configuration.monitoring, &configuration.scitags);
-        let sinks = [(XROOTD_SINK, wanted.is_on()), (SCITAGS_SINK, scitags.is_on())];
-        let sinks: Vec<Sink> = sinks
-            .into_iter()
-            .filter(|(_, is_on)| *is_on)
-            .map(|(sink, _)| sink)
-            .collect();
+        let broker = BrokerSink::open(configuration, port, log)?;
+        let sinks = [
+            wanted.is_on().then_some(XROOTD_SINK),
+            broker.is_some().then_some(BROKER_SINK),
+            scitags.is_on().then_some(SCITAGS_SINK),
+        ];
+        let sinks: Vec<Sink> = sinks.into_iter().flatten().collect();
         if sinks.is_empty() {
             return Ok(Self::default());
         }
@@ -94,6 +106,7 @@ impl Monitoring {
         let shared = Arc::new(Shared {
             receivers: Arc::new(receivers(configuration)),
             to_peers: scitags.to_peers.then(Arc::default),
+            broker,
             hub,
             is_stopping: AtomicBool::new(false),
             ended: Mutex::new(ended),
@@ -101,33 +114,38 @@ impl Monitoring {
         });
         let server = server(wanted, port);
         for (sink, queue) in sinks.iter().zip(queues) {
-            let sender = Sender::new(shared.receivers.clone(), log.clone());
-            let (shared, end) = (shared.clone(), end.clone());
-            let started = match sink.hears {
-                Hears::Files => {
-                    let reporter = Reporter::new(server.clone(), wishes(wanted), now_s());
-                    execution::start_thread("monitoring", move || {
-                        run(&queue, reporter, sender, &shared);
-                        let _ = end.try_send(());
-                    })
+            let sender = || Sender::new(shared.receivers.clone(), log.clone());
+            let reporter = || Reporter::new(server.clone(), wishes(wanted), now_s());
+            let end = end.clone();
+            let started = match (sink.hears, &shared.broker) {
+                (Hears::Files, Some(broker)) if sink.name == BROKER_SINK.name => {
+                    let outlet = Outlet::Broker(SpoolWriter::new(broker.clone()));
+                    start_reporter(queue, reporter(), outlet, shared.clone(), end)
                 }
-                Hears::Flows => {
+                (Hears::Files, _) => start_reporter(queue, reporter(), Outlet::Udp(sender()), shared.clone(), end),
+                (Hears::Flows, _) => {
                     let fireflies = Fireflies::new(server.host.clone(), scitags.ongoing_interval, SystemTime::now());
                     let sender = FireflySender {
                         queue,
                         fireflies,
-                        sender,
+                        sender: sender(),
                         to_peers: shared.to_peers.clone(),
                     };
-                    execution::start_thread("scitags", move || {
-                        sender.run(|| shared.is_stopping());
-                        let _ = end.try_send(());
-                    })
+                    start_fireflies(sender, shared.clone(), end)
                 }
             };
             started.map_err(|cause| Failure::system("cannot start a thread for monitoring", &cause))?;
         }
         Ok(Self(Some(shared)))
+    }
+
+    /// Sends to the broker, if there is one, what waits for it and what comes. `trust` says which
+    /// brokers with TLS are trusted.
+    pub(crate) fn send_to_broker(&self, trust: &ClientTls) {
+        let broker = self.0.as_ref().and_then(|shared| shared.broker.clone());
+        if let Some(broker) = broker {
+            tokio::spawn(broker.run(trust.clone()));
+        }
     }
 
     /// Where doors tell which files are used.
@@ -142,6 +160,11 @@ impl Monitoring {
             let ended = shared.ended.lock().unwrap_or_else(PoisonError::into_inner);
             for _ in 0..shared.threads {
                 let _ = ended.recv_timeout(LAST_PACKETS_WAIT);
+            }
+            // What a broker has not confirmed then is sent after the next start.
+            let late = Instant::now() + LAST_PACKETS_WAIT;
+            while shared.broker.as_ref().is_some_and(|broker| broker.is_waiting()) && Instant::now() < late {
+                std::thread::sleep(LAST_PACKETS_LOOK);
             }
         }
     }
@@ -190,33 +213,71 @@ fn receivers(configuration: &Configuration) -> Vec<Receiver> {
     each.collect()
 }
 
-fn run(queue: &Queue, mut reporter: Reporter, mut sender: Sender, shared: &Shared) {
+/// Where the packets of a reporter go.
+enum Outlet {
+    Udp(Sender),
+    Broker(SpoolWriter),
+}
+
+impl Outlet {
+    fn send(&mut self, datagrams: &[Datagram]) {
+        match self {
+            Self::Udp(sender) => {
+                for datagram in datagrams {
+                    match datagram {
+                        Datagram::Detail(packet) => sender.send(Kind::Detail, packet),
+                        Datagram::Copies(packet) => sender.send(Kind::Copies, packet),
+                    }
+                }
+            }
+            Self::Broker(writer) => {
+                writer.store(datagrams.iter().map(|datagram| match datagram {
+                    Datagram::Detail(packet) | Datagram::Copies(packet) => packet.as_slice(),
+                }));
+                writer.sync();
+            }
+        }
+    }
+}
+
+fn start_reporter(
+    queue: Queue,
+    reporter: Reporter,
+    outlet: Outlet,
+    shared: Arc<Shared>,
+    end: SyncSender<()>,
+) -> std::io::Result<()> {
+    execution::start_thread("monitoring", move || {
+        run(&queue, reporter, outlet, &shared);
+        let _ = end.try_send(());
+    })
+}
+
+fn start_fireflies(sender: FireflySender, shared: Arc<Shared>, end: SyncSender<()>) -> std::io::Result<()> {
+    execution::start_thread("scitags", move || {
+        sender.run(|| shared.is_stopping());
+        let _ = end.try_send(());
+    })
+}
+
+fn run(queue: &Queue, mut reporter: Reporter, mut outlet: Outlet, shared: &Shared) {
     while !shared.is_stopping() {
         match queue.next(LOOK_INTERVAL) {
             Ok(Some(event)) => {
                 std::thread::sleep(EVENTS_GATHER_TIME);
                 for event in std::iter::once(event).chain(queue.waiting()) {
                     reporter.event(&event, now_s());
-                    send(&mut sender, &reporter.datagrams(now_s()));
+                    outlet.send(&reporter.datagrams(now_s()));
                 }
             }
-            Ok(None) => send(&mut sender, &reporter.datagrams(now_s())),
+            Ok(None) => outlet.send(&reporter.datagrams(now_s())),
             Err(_) => break,
         }
     }
     while let Ok(Some(event)) = queue.next(Duration::ZERO) {
         reporter.event(&event, now_s());
     }
-    send(&mut sender, &reporter.last(now_s()));
-}
-
-fn send(sender: &mut Sender, datagrams: &[Datagram]) {
-    for datagram in datagrams {
-        match datagram {
-            Datagram::Detail(packet) => sender.send(Kind::Detail, packet),
-            Datagram::Copies(packet) => sender.send(Kind::Copies, packet),
-        }
-    }
+    outlet.send(&reporter.last(now_s()));
 }
 
 struct MonitoringPart(Monitoring);
@@ -228,8 +289,11 @@ impl Part for MonitoringPart {
 
     fn checks(&self) -> PartFuture<'_, Vec<Check>> {
         Box::pin(async {
-            let receivers = self.0.0.iter().flat_map(|shared| shared.receivers.iter());
-            receivers.map(Receiver::check).collect()
+            let shared = self.0.0.iter();
+            let receivers = shared.clone().flat_map(|shared| shared.receivers.iter());
+            let brokers = shared.filter_map(|shared| shared.broker.as_ref());
+            let checks = receivers.map(Receiver::check);
+            checks.chain(brokers.map(|broker| broker.check())).collect()
         })
     }
 }
@@ -259,6 +323,10 @@ fn text(shared: &Shared) -> String {
         let counts = [&peers.sent, &peers.failed].map(|count| count.load(Ordering::Relaxed));
         count(format!("peers:{FIREFLY_PORT}"), counts.into());
     }
+    let broker = shared.broker.as_ref().map(|broker| broker.figures());
+    if let Some(figures) = &broker {
+        count(figures.destination.clone(), (figures.sent, figures.lost));
+    }
     let dropped = Family::<SinkLabels, Counter>::default();
     for (sink, count) in shared.hub.dropped() {
         dropped.get_or_create(&SinkLabels { sink }).inc_by(count);
@@ -269,5 +337,31 @@ fn text(shared: &Shared) -> String {
     registry.register("packets_failed", help, failed);
     let help = "Events that the queue of a sink did not take";
     registry.register("events_dropped", help, dropped);
+    if let Some(figures) = broker {
+        register_broker(&mut registry, &figures);
+    }
     encoded(&registry)
+}
+
+fn register_broker(registry: &mut Registry, figures: &BrokerFigures) {
+    let mut register = |name: &str, help: &str, value: u64| {
+        let gauge = Family::<DestinationLabels, Gauge>::default();
+        let destination = figures.destination.clone();
+        let labels = DestinationLabels { destination };
+        gauge
+            .get_or_create(&labels)
+            .set(i64::try_from(value).unwrap_or(i64::MAX));
+        registry.register(name, help, gauge);
+    };
+    register("broker_up", "1 while the broker confirms packets", figures.is_up.into());
+    register(
+        "spool_bytes",
+        "Packets that the broker has not confirmed",
+        figures.waiting_bytes,
+    );
+    register(
+        "spool_limit_bytes",
+        "Above it, the oldest packets are dropped",
+        figures.limit_bytes,
+    );
 }
