@@ -25,7 +25,10 @@ section! {
         /// Receivers of third-party copies, each `"host:port"`: XRootD's stream `tpc`, as JSON. At
         /// most 4.
         copy_destinations: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Broker that gets all packets, each at least once, in the messages of OSG's shoveler:
+        /// Receivers of counts of HTTP requests by method and status, each `"host:port"`: the stream
+        /// `http` of XRootD 6, as JSON. At most 4.
+        http_destinations: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Broker that gets all other packets, each at least once, in the messages of OSG's shoveler:
         /// `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with TLS. Needs `spool`.
         broker: Option<String> = Some(None) => RESTART;
         /// Destination of the messages at the broker.
@@ -61,7 +64,8 @@ impl Monitoring {
     /// Whether there are receivers by UDP.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        !self.destinations.is_empty() || !self.copy_destinations.is_empty()
+        let lists = [&self.destinations, &self.copy_destinations, &self.http_destinations];
+        lists.iter().any(|list| !list.is_empty())
     }
 
     /// Mistakes in this section.
@@ -70,6 +74,7 @@ impl Monitoring {
         let lists = [
             ("destinations", &self.destinations),
             ("copy_destinations", &self.copy_destinations),
+            ("http_destinations", &self.http_destinations),
         ];
         for (key, list) in lists {
             if list.len() > DESTINATIONS_MAX {

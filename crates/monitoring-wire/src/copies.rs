@@ -83,14 +83,7 @@ pub fn copy_packet(
     end_s: u32,
     records: &[CopyRecord],
 ) -> (Vec<u8>, usize) {
-    let span = json(&Span {
-        provider: "P",
-        tbeg: begin_s,
-        tend: end_s,
-    });
-    // XRootD writes the number in three places.
-    let (sequence, started_s, id) = (stream.next(), stream.started_s, server.id);
-    let mut text = format!(r#"{{"code":"g","pseq":{sequence:>3},"stod":{started_s},"sid":{id},"gs":{span}}}"#);
+    let mut text = packet_head(stream, server, "P", begin_s, end_s);
     let mut taken = 0;
     for record in records {
         let line = json(record);
@@ -103,6 +96,24 @@ pub fn copy_packet(
     }
     text.push('\0');
     (text.into_bytes(), taken)
+}
+
+/// The first line of a packet of this provider.
+pub(crate) fn packet_head(
+    stream: &mut Stream,
+    server: &Server,
+    provider: &'static str,
+    begin_s: u32,
+    end_s: u32,
+) -> String {
+    let span = json(&Span {
+        provider,
+        tbeg: begin_s,
+        tend: end_s,
+    });
+    // XRootD writes the number in three places.
+    let (sequence, started_s, id) = (stream.next(), stream.started_s, server.id);
+    format!(r#"{{"code":"g","pseq":{sequence:>3},"stod":{started_s},"sid":{id},"gs":{span}}}"#)
 }
 
 /// The packet that tells receivers of copies who the server is, sent when [`Server::packet`] is.
@@ -122,6 +133,6 @@ pub fn server_packet(stream: &mut Stream, server: &Server) -> Vec<u8> {
 }
 
 /// What this writes has only text and numbers, which JSON can always hold.
-fn json<T: Serialize>(value: &T) -> String {
+pub(crate) fn json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }

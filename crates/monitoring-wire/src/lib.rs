@@ -15,6 +15,7 @@ mod decode;
 mod files;
 mod firefly;
 mod header;
+mod http;
 mod maps;
 mod shoveled;
 
@@ -23,5 +24,6 @@ pub use decode::{Packet, Record, Unreadable, decode};
 pub use files::{Batch, Closed, FileId, FileRecord, LoginId, Opened, Operations, Totals};
 pub use firefly::{FIREFLY_PORT, Firefly, FlowLabel, FlowState};
 pub use header::{PACKET_BYTES_MAX, Stream};
+pub use http::{HttpCounts, http_packets};
 pub use maps::{Login, Server, Token, address, label_packet, login_packet, token_packet};
 pub use shoveled::shoveled;

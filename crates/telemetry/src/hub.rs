@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use monitoring_wire::FlowLabel;
+use monitoring_wire::{FlowLabel, HttpCounts};
 
 use crate::client::{Client, Spoken};
 use crate::copied::Copied;
 use crate::file_use::{FileUse, Heard, Opening, Used};
 use crate::flow::{Connection, Flow, FlowFacts, Flowing, Marked, SharedMarking};
+use crate::http_tally::{HttpEnding, HttpTally};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ pub struct Hub(Option<Arc<Inner>>);
 struct Inner {
     outlets: Vec<Outlet>,
     marking: SharedMarking,
+    http: HttpTally,
     files: AtomicU64,
     flows: AtomicU64,
 }
@@ -110,6 +112,7 @@ impl Hub {
         let inner = Inner {
             outlets,
             marking,
+            http: HttpTally::default(),
             files: AtomicU64::new(0),
             flows: AtomicU64::new(0),
         };
@@ -184,6 +187,19 @@ impl Hub {
                 outlet.dropped.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// A request over HTTP has ended; `status` is `None` if none was sent.
+    pub fn answered(&self, method: &str, status: Option<u32>, ending: HttpEnding, duration: Duration) {
+        if let Some(inner) = &self.0 {
+            inner.http.count(method, status, ending, duration);
+        }
+    }
+
+    /// How requests over HTTP have ended until now.
+    #[must_use]
+    pub fn http_counts(&self) -> Vec<HttpCounts> {
+        self.0.as_ref().map(|inner| inner.http.counts()).unwrap_or_default()
     }
 
     /// How many events each sink has not taken.

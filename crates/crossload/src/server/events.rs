@@ -13,7 +13,7 @@ use endpoint::{
     ShareUsedUp, TransferRecord, TransferStart,
 };
 use serde_json::json;
-use telemetry::{Copied, Event, FlowFacts, Hub, SharedMarking};
+use telemetry::{Copied, Event, FlowFacts, HttpEnding, Hub, SharedMarking};
 use transfer::{Events, FlowMark, Progress, TransferEvents};
 use types::{Error, ErrorCode, LogicalPath, Unlisted};
 
@@ -171,14 +171,18 @@ impl Observer {
         let error = names(record.error.as_ref()).filter(|_| record.transfer_id.is_none());
         let duration = Duration::from_micros(record.total_us);
         match record.protocol {
-            Protocol::Http => self.metrics.request(&door_admin::Request {
-                method: &record.method,
-                status: record.status,
-                bytes_in: record.bytes_in,
-                bytes_out: record.bytes_out,
-                duration,
-                error,
-            }),
+            Protocol::Http => {
+                self.metrics.request(&door_admin::Request {
+                    method: &record.method,
+                    status: record.status,
+                    bytes_in: record.bytes_in,
+                    bytes_out: record.bytes_out,
+                    duration,
+                    error,
+                });
+                let ending = http_ending(record);
+                self.telemetry.answered(&record.method, record.status, ending, duration);
+            }
             Protocol::Xroot => self.metrics.xroot_request(record.method.clone(), duration, error),
         }
         if let Some(step) = record.delegation {
@@ -240,6 +244,18 @@ fn wait_us(record: &RequestRecord) -> Option<u64> {
         }
         (Protocol::Xroot, "open" | "stat") => Some(record.total_us),
         _ => None,
+    }
+}
+
+/// How a request over HTTP ended, as XRootD counts it.
+fn http_ending(record: &RequestRecord) -> HttpEnding {
+    let code = record.error.as_ref().map(|error| error.code);
+    match (code, record.status) {
+        (Some(code), _) if code == ErrorCode::ClientGone.name() => HttpEnding::Disconnected,
+        (_, None) => HttpEnding::Disconnected,
+        (Some(_), Some(_)) => HttpEnding::Failed,
+        (None, Some(status)) if status >= 400 => HttpEnding::Failed,
+        (None, Some(_)) => HttpEnding::Success,
     }
 }
 

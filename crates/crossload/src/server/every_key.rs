@@ -275,6 +275,7 @@ const CASES: &[Case] = &[
     ("storage_report.quality", "", "", r#""testing""#, ""),
     ("monitoring.destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("monitoring.copy_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
+    ("monitoring.http_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     (
         "monitoring.broker",
         "spool = \"spool\"",

@@ -21,6 +21,7 @@ pub(crate) mod explained;
 mod exported;
 pub(crate) mod exposed;
 mod fireflies;
+mod http_stream;
 pub(crate) mod identities;
 pub(crate) mod log;
 mod log_format;

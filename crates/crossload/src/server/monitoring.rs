@@ -25,6 +25,7 @@ use telemetry::{Datagram, FIREFLY_PORT, Fireflies, Hears, Hub, Queue, Reporter, 
 use super::admin_parts::encoded;
 use super::broker_sink::{BrokerFigures, BrokerSink, SpoolWriter};
 use super::fireflies::{FireflySender, ToPeers};
+use super::http_stream::HttpStream;
 use super::log::Log;
 use super::receivers::{Kind, Receiver, Sender};
 use crate::failure::Failure;
@@ -116,13 +117,19 @@ impl Monitoring {
         for (sink, queue) in sinks.iter().zip(queues) {
             let sender = || Sender::new(shared.receivers.clone(), log.clone());
             let reporter = || Reporter::new(server.clone(), wishes(wanted), now_s());
+            let http = || {
+                let stream = || HttpStream::new(server.clone(), shared.hub.clone(), wishes(wanted), now_s());
+                (!wanted.http_destinations.is_empty()).then(|| Box::new(stream()))
+            };
             let end = end.clone();
             let started = match (sink.hears, &shared.broker) {
                 (Hears::Files, Some(broker)) if sink.name == BROKER_SINK.name => {
                     let outlet = Outlet::Broker(SpoolWriter::new(broker.clone()));
                     start_reporter(queue, reporter(), outlet, shared.clone(), end)
                 }
-                (Hears::Files, _) => start_reporter(queue, reporter(), Outlet::Udp(sender()), shared.clone(), end),
+                (Hears::Files, _) => {
+                    start_reporter(queue, reporter(), Outlet::Udp(sender(), http()), shared.clone(), end)
+                }
                 (Hears::Flows, _) => {
                     let fireflies = Fireflies::new(server.host.clone(), scitags.ongoing_interval, SystemTime::now());
                     let sender = FireflySender {
@@ -205,6 +212,7 @@ fn receivers(configuration: &Configuration) -> Vec<Receiver> {
     let lists = [
         (&wanted.destinations, Kind::Detail),
         (&wanted.copy_destinations, Kind::Copies),
+        (&wanted.http_destinations, Kind::Http),
         (&scitags.destinations, Kind::Fireflies),
     ];
     let each = lists
@@ -215,20 +223,22 @@ fn receivers(configuration: &Configuration) -> Vec<Receiver> {
 
 /// Where the packets of a reporter go.
 enum Outlet {
-    Udp(Sender),
+    Udp(Sender, Option<Box<HttpStream>>),
     Broker(SpoolWriter),
 }
 
 impl Outlet {
     fn send(&mut self, datagrams: &[Datagram]) {
         match self {
-            Self::Udp(sender) => {
+            Self::Udp(sender, http) => {
                 for datagram in datagrams {
                     match datagram {
                         Datagram::Detail(packet) => sender.send(Kind::Detail, packet),
                         Datagram::Copies(packet) => sender.send(Kind::Copies, packet),
                     }
                 }
+                let packets = http.as_mut().map(|http| http.due(now_s())).unwrap_or_default();
+                packets.iter().for_each(|packet| sender.send(Kind::Http, packet));
             }
             Self::Broker(writer) => {
                 writer.store(datagrams.iter().map(|datagram| match datagram {

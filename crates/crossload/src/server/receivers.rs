@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Detail,
     /// Third-party copies.
     Copies,
+    /// Counts of requests over HTTP.
+    Http,
     /// Fireflies.
     Fireflies,
 }
