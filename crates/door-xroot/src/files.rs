@@ -7,8 +7,9 @@ use std::time::Instant;
 use credentials::Credential;
 use credentials::capability::Redeemed;
 use endpoint::{ActiveTransfer, ExportPath, Permit, Share};
+use net::Stream;
 use storage::{ReadHandle, Stat};
-use telemetry::Used;
+use telemetry::{Ends, Used};
 use types::{Error, ErrorCode, LogicalPath, Phase, Side};
 use xroot_wire::FileHandle;
 
@@ -60,6 +61,11 @@ pub(crate) enum Content {
     Copying(Box<Copying>),
 }
 
+fn ends_of(stream: &Stream) -> Option<Ends> {
+    let net::Ends { local, peer } = stream.ends()?;
+    Some(Ends { local, peer })
+}
+
 /// Payload moved for a file, by all streams of the session together.
 #[derive(Debug)]
 pub(crate) struct Traffic {
@@ -78,14 +84,16 @@ impl Traffic {
         }
     }
 
-    pub(crate) fn written(&self, bytes: u64) {
+    /// Payload came over this connection of the session.
+    pub(crate) fn written(&self, bytes: u64, stream: &Stream) {
         self.bytes_in.fetch_add(bytes, Ordering::Relaxed);
-        self.used.written(bytes);
+        self.used.written_over(bytes, || ends_of(stream));
     }
 
-    pub(crate) fn read(&self, bytes: u64) {
+    /// Payload went over this connection of the session.
+    pub(crate) fn read(&self, bytes: u64, stream: &Stream) {
         self.bytes_out.fetch_add(bytes, Ordering::Relaxed);
-        self.used.read(bytes);
+        self.used.read_over(bytes, || ends_of(stream));
     }
 
     pub(crate) fn read_vector(&self, bytes: u64, segments: u64) {

@@ -40,7 +40,7 @@ impl Task {
             false => self.send_plain(stream, &progress).await,
         };
         let moved = progress.moved_bytes();
-        self.traffic.read(moved);
+        self.traffic.read(moved, stream);
         site.report_moved(&Moved {
             method: if self.paged { "page_read" } else { "read" },
             bytes_in: 0,

@@ -165,7 +165,7 @@ async fn take_in(
     }
     let moved = progress.moved_bytes();
     if let Some(traffic) = traffic {
-        traffic.written(moved);
+        traffic.written(moved, &connection.frames.stream);
     }
     connection.door.settings.site.report_moved(&Moved {
         method,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use monitoring_wire::{FlowLabel, Operations, Totals};
 
 use crate::client::Client;
-use crate::flow::Flowing;
+use crate::flow::{Ends, Flowing, FurtherFlows};
 use crate::hub::{Event, Hub};
 
 /// What was done to a file until now.
@@ -102,6 +102,7 @@ impl FileUse {
 pub struct Used {
     file: Option<Heard>,
     flow: Flowing,
+    further: Option<FurtherFlows>,
 }
 
 /// A file, and who hears of it.
@@ -112,13 +113,19 @@ pub(crate) struct Heard {
 }
 
 impl Used {
-    pub(crate) fn new(file: Option<Heard>, flow: Flowing) -> Self {
-        Self { file, flow }
+    pub(crate) fn new(file: Option<Heard>, flow: Flowing, further: Option<FurtherFlows>) -> Self {
+        Self { file, flow, further }
     }
 
     /// A single read was answered with so many bytes.
     pub fn read(&self, bytes: u64) {
-        self.flow.add(bytes);
+        self.read_over(bytes, || None);
+    }
+
+    /// The same, over the connection with these ends, which may be a further one of the client's
+    /// session. They are asked for only where flows are watched.
+    pub fn read_over(&self, bytes: u64, ends: impl FnOnce() -> Option<Ends>) {
+        self.carried(bytes, ends);
         self.change(|counts| {
             counts.totals.read_bytes += bytes;
             counts.reads.add(bytes);
@@ -138,11 +145,26 @@ impl Used {
 
     /// A write of so many bytes was stored.
     pub fn written(&self, bytes: u64) {
-        self.flow.add(bytes);
+        self.written_over(bytes, || None);
+    }
+
+    /// The same, as with [`Used::read_over`].
+    pub fn written_over(&self, bytes: u64, ends: impl FnOnce() -> Option<Ends>) {
+        self.carried(bytes, ends);
         self.change(|counts| {
             counts.totals.written_bytes += bytes;
             counts.writes.add(bytes);
         });
+    }
+
+    fn carried(&self, bytes: u64, ends: impl FnOnce() -> Option<Ends>) {
+        let is_elsewhere = match &self.further {
+            Some(further) => ends().is_some_and(|ends| further.add(bytes, ends)),
+            None => false,
+        };
+        if !is_elsewhere {
+            self.flow.add(bytes);
+        }
     }
 
     /// Its client went away.

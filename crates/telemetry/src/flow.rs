@@ -1,14 +1,28 @@
 //! Flows of payload over connections, and what they belong to (SciTags).
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use credentials::AddressRange;
 use monitoring_wire::FlowLabel;
 
 use crate::hub::{Event, Hub};
+
+/// Flows of one file over further connections. Payload over more, which a client binds one after
+/// the other, counts for the session's own.
+const FURTHER_FLOWS_MAX: usize = 64;
+
+/// The two addresses of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The other end's.
+    pub peer: SocketAddr,
+}
 
 /// A connection that carries the payload of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +127,48 @@ impl Marked {
             Some((label, hub)) => hub.begin_flow(*label, connection),
             None => Flowing::default(),
         }
+    }
+}
+
+/// The flows of one file over further connections that a client has bound to its session. Each
+/// begins with its first payload, and ends with the file.
+#[derive(Debug)]
+pub(crate) struct FurtherFlows {
+    marked: Marked,
+    /// The session's own connection.
+    own: Connection,
+    flows: Mutex<HashMap<SocketAddr, Flowing>>,
+}
+
+impl FurtherFlows {
+    pub(crate) fn new(marked: Marked, own: Connection) -> Self {
+        Self {
+            marked,
+            own,
+            flows: Mutex::default(),
+        }
+    }
+
+    /// Counts payload over the connection with these ends; false if it is the session's own.
+    pub(crate) fn add(&self, bytes: u64, ends: Ends) -> bool {
+        // As doors name connections: an address of IPv4 in its own notation.
+        let peer = SocketAddr::new(ends.peer.ip().to_canonical(), ends.peer.port());
+        if peer == self.own.peer {
+            return false;
+        }
+        let local = ends.local;
+        let connection = Connection {
+            local,
+            peer,
+            ..self.own
+        };
+        let mut flows = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
+        if flows.len() >= FURTHER_FLOWS_MAX && !flows.contains_key(&peer) {
+            return false;
+        }
+        let begin = || self.marked.begin(connection);
+        flows.entry(peer).or_insert_with(begin).add(bytes);
+        true
     }
 }
 

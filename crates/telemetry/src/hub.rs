@@ -11,7 +11,7 @@ use monitoring_wire::{FlowLabel, HttpCounts};
 use crate::client::{Client, Spoken};
 use crate::copied::Copied;
 use crate::file_use::{FileUse, Heard, Opening, Used};
-use crate::flow::{Connection, Flow, FlowFacts, Flowing, Marked, SharedMarking};
+use crate::flow::{Connection, Flow, FlowFacts, Flowing, FurtherFlows, Marked, SharedMarking};
 use crate::http_tally::{HttpEnding, HttpTally};
 
 /// Something that happened.
@@ -136,9 +136,14 @@ impl Hub {
             path: opening.path,
         };
         let label = inner.marking.get().label(&facts);
-        let flow = match (label.filter(|_| inner.hears(Hears::Flows)), client.local) {
-            (Some(label), Some(local)) => self.begin_flow(label, connection_of(&client, local, opening)),
-            _ => Flowing::default(),
+        let (flow, further) = match (label.filter(|_| inner.hears(Hears::Flows)), client.local) {
+            (Some(label), Some(local)) => {
+                let own = connection_of(&client, local, opening);
+                let further = || FurtherFlows::new(Marked::new(label, self.clone()), own);
+                let has_further = client.spoken == Spoken::Xroot;
+                (self.begin_flow(label, own), has_further.then(further))
+            }
+            _ => (Flowing::default(), None),
         };
         let file = inner.hears(Hears::Files).then(|| {
             let number = inner.files.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +152,7 @@ impl Hub {
             let hub = self.clone();
             Heard { file, hub }
         });
-        Used::new(file, flow)
+        Used::new(file, flow, further)
     }
 
     /// The mark of a copy's flows.

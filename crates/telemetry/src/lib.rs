@@ -21,7 +21,7 @@ pub use client::{Client, Spoken};
 pub use copied::Copied;
 pub use file_use::{Counts, FileUse, Opening, Used};
 pub use fireflies::{Fireflies, FireflyLine};
-pub use flow::{Connection, Flow, FlowFacts, Flowing, Marked, Marking, MarkingRule, SharedMarking};
+pub use flow::{Connection, Ends, Flow, FlowFacts, Flowing, Marked, Marking, MarkingRule, SharedMarking};
 pub use http_tally::HttpEnding;
 pub use hub::{Event, Gone, Hears, Hub, Queue, Sink};
 pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use telemetry::{
-    Client, Connection, Event, Fireflies, FireflyLine, FlowFacts, FlowLabel, Hears, Hub, Marking, MarkingRule, Opening,
-    Queue, SharedMarking, Sink, Spoken,
+    Client, Connection, Ends, Event, Fireflies, FireflyLine, FlowFacts, FlowLabel, Hears, Hub, Marking, MarkingRule,
+    Opening, Queue, SharedMarking, Sink, Spoken,
 };
 
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -125,6 +125,37 @@ fn downloads_and_uploads_begin_go_on_and_end_with_the_sender_as_their_source() {
     drop(download);
     assert_eq!(told(&site.hear(IDLE)), [("end", 443, 40000, 1000)]);
     assert!(site.hear(INTERVAL).is_empty(), "nothing is told after the end");
+}
+
+#[test]
+fn connections_that_are_bound_to_a_session_are_flows_of_their_own() {
+    let mut site = site(10);
+    let xroot = Client {
+        spoken: Spoken::Xroot,
+        ..client("cms")
+    };
+    let over = |port: u16| {
+        move || {
+            // As the system names the ends of a socket for both families.
+            let mapped: SocketAddr = format!("[::ffff:192.0.2.9]:{port}").parse().unwrap();
+            Some(Ends {
+                local: address(1, 443),
+                peer: mapped,
+            })
+        }
+    };
+    let download = site.open(xroot, false, None);
+    download.read_over(70, over(40000));
+    download.read_over(500, over(40001));
+    download.read_over(20, over(40001));
+    download.read(5);
+    let begun = site.hear(Duration::ZERO);
+    assert_eq!(told(&begun), [("start", 443, 40000, 75), ("start", 443, 40001, 520)]);
+    drop(download);
+    let ended = site.hear(IDLE);
+    let mut ended = told(&ended);
+    ended.sort_unstable();
+    assert_eq!(ended, [("end", 443, 40000, 75), ("end", 443, 40001, 520)]);
 }
 
 #[test]
