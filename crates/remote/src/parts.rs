@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use net::Batch;
+use net::{Batch, Ends};
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::options::Stored;
@@ -104,11 +104,11 @@ impl PartsWriter {
     }
 
     /// Sends a batch that belongs at `offset`. A part that comes from its beginning again replaces
-    /// what came of it before.
+    /// what came of it before. `sent` hears how many bytes went over which connection.
     ///
     /// # Errors
     /// The server's refusal; `internal` for bytes out of order.
-    pub async fn write(&self, mut batch: Batch, mut offset: u64) -> Result<()> {
+    pub async fn write(&self, mut batch: Batch, mut offset: u64, sent: impl Fn(Ends, u64)) -> Result<()> {
         let upload = self.upload.read().await;
         let upload = upload.as_ref().ok_or_else(|| internal("the file is complete"))?;
         while !batch.is_empty() {
@@ -132,6 +132,9 @@ impl PartsWriter {
             let mut outgoing = part.outgoing().await?.limited(end - offset);
             let filled = outgoing.fill_from(&mut batch);
             part.send(outgoing, filled).await?;
+            if let Some(ends) = part.ends() {
+                sent(ends, filled as u64);
+            }
             offset += filled as u64;
             match offset == end {
                 true => upload.end(index, part).await?,

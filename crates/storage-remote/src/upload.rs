@@ -175,7 +175,10 @@ impl RemoteUpload {
         }
         if let Some(parts) = &self.parts {
             self.count_sent(&batch);
-            parts.write(batch, offset).await.map_err(|error| self.blame(&error))?;
+            parts
+                .write(batch, offset, |_, _| {})
+                .await
+                .map_err(|error| self.blame(&error))?;
         } else {
             let mut way = self.way.lock().await;
             if self.is_any_order {

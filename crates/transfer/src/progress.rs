@@ -328,6 +328,16 @@ impl Progress {
         }
     }
 
+    /// Whether its flows are marked.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.inner.flow_mark.get().is_some()
+    }
+
+    /// A connection begins to carry payload away from here that no guard counts.
+    pub(crate) fn begin_outgoing(&self, ends: Ends) -> Flowing {
+        self.flow(Some(ends), true)
+    }
+
     fn flow(&self, ends: Option<Ends>, is_sent: bool) -> Flowing {
         let (Some(mark), Some(ends)) = (self.inner.flow_mark.get(), ends) else {
             return Flowing::default();

@@ -106,6 +106,7 @@ impl Copy<'_> {
             order: self.order,
             size_bytes: facts.size_bytes,
             declared: &declared,
+            progress: self.progress,
             is_absent,
             in_parts: false,
         };

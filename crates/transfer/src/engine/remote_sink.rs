@@ -74,7 +74,8 @@ impl Sink for RemoteSink {
             };
             if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {
                 let parts = self.client.put_in_parts(&self.file, size, &put).await?;
-                return Ok(Begun::Part(Arc::new(RemoteParts::new(PartsWriter::new(parts, size)))));
+                let parts = PartsWriter::new(parts, size);
+                return Ok(Begun::Part(Arc::new(RemoteParts::new(parts, options.progress))));
             }
             let outlet = self.client.put(&self.file, &put).await?;
             Ok(Begun::Stream(Box::new(outlet)))

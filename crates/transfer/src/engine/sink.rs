@@ -98,6 +98,8 @@ pub struct BeginOptions<'a> {
     pub size_bytes: Option<u64>,
     /// Checksums of the data, for the sink to verify.
     pub declared: &'a [Checksum],
+    /// The progress of the copy: it knows what flows belong to.
+    pub progress: &'a Progress,
     /// [`Sink::existed`] has just returned that there is no such file.
     pub is_absent: bool,
     /// The file may be stored in parts: data come part by part, over several streams, and the
