@@ -25,11 +25,11 @@ section! {
         /// Receivers of third-party copies, each `"host:port"`: XRootD's stream `tpc`, as JSON. At
         /// most 4.
         copy_destinations: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Receivers of counts of HTTP requests by method and status, each `"host:port"`: the stream
-        /// `http` of XRootD 6, as JSON. At most 4.
+        /// Receivers of counts of HTTP requests by method and status, each `"host:port"`: the
+        /// stream `http` of XRootD 6, as JSON. At most 4.
         http_destinations: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Broker that gets all other packets, each at least once, in the messages of OSG's shoveler:
-        /// `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with TLS. Needs `spool`.
+        /// Broker that gets all other packets, each at least once, in the messages of OSG's
+        /// shoveler: `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with TLS. Needs `spool`.
         broker: Option<String> = Some(None) => RESTART;
         /// Destination of the messages at the broker.
         broker_destination: String = Some("/topic/xrootd.shoveler".to_owned()) => RESTART;

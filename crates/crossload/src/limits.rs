@@ -43,7 +43,7 @@ pub(crate) const EVENTS_QUEUED_MAX: usize = 64 * 1024;
 /// Time for which events of the monitoring are gathered, so that not each of them wakes its thread:
 /// short enough that the queue above does not fill at a million events per second.
 pub(crate) const EVENTS_GATHER_TIME: Duration = Duration::from_millis(25);
-/// Time between two moments at which packets that wait for a broker are written through to the disk.
+/// Interval at which packets that wait for a broker are written through to the disk.
 pub(crate) const SPOOL_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for the last packets of the monitoring when the server stops.
 pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);

@@ -6,8 +6,9 @@
 //! right in the same place: minima and maxima for each operation, sums of squares, microseconds
 //! with six digits, and the bytes of third-party copies.
 //!
-//! Each packet is one UDP datagram, or a message of a broker that holds it as a shoveler's would. A receiver that knows the server (`=`) and the login (`u`)
-//! before the file of that login gets all of it, so the sender repeats both from time to time.
+//! Each packet is one UDP datagram, or lies in a message of a broker as a shoveler would send it. A
+//! receiver that knows the server (`=`) and the login (`u`) before the file of that login gets all
+//! of it, so the sender repeats both from time to time.
 #![forbid(unsafe_code)]
 
 mod copies;
