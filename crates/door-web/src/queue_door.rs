@@ -18,7 +18,7 @@ use crate::job_page::{FilePage, JobDocument, JobPage};
 use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
 use crate::links_page::{LinksDocument, LinksPage};
 use crate::queue_page::{QueueDocument, QueuePage};
-use crate::queue_view::QueueView;
+use crate::queue_view::{QueueView, wrong};
 use crate::respond::{json, page, wants_json};
 use crate::shell::Shell;
 
@@ -58,7 +58,7 @@ async fn queue(
     uri: Uri,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let (queue, view) = (pages.of_queue()?, QueueView::read(uri.query()));
+    let (queue, view) = (pages.of_queue()?, QueueView::read(uri.query())?);
     let now = queue.now().await?;
     let jobs = queue.jobs(view.filter()).await?;
     if wants_json(&headers) {
@@ -107,7 +107,8 @@ async fn job(
     let missing = || missing("job", name);
     let id: JobId = name.parse().map_err(|_| missing())?;
     let job = queue.job(id).await?.ok_or_else(missing)?;
-    let after = field(&uri, "after").and_then(|after| after.parse().ok());
+    let after = field(&uri, "after").map(|after| after.parse::<i64>().map_err(|_| wrong("after is no number")));
+    let after = after.transpose()?;
     let files = queue.files(id, after, FILES_SHOWN_MAX).await?;
     if wants_json(&headers) {
         return json(&JobDocument {

@@ -1,5 +1,6 @@
 //! Which jobs the page *Queue* shows.
 
+use types::{Error, ErrorCode, Phase, Result, Side};
 use url::form_urlencoded;
 
 use crate::limits::{FILTER_CHARACTERS_MAX, JOBS_SHOWN_MAX};
@@ -18,9 +19,18 @@ pub(crate) struct QueueView {
     pub(crate) before: Option<i64>,
 }
 
+/// The error of a query that is not understood.
+pub(crate) fn wrong(what: &str) -> Error {
+    Error::new(ErrorCode::BadRequest, Side::Client, Phase::Open).with_detail(what)
+}
+
 impl QueueView {
-    /// Reads the query of a page. What is not understood has no effect.
-    pub(crate) fn read(query: Option<&str>) -> Self {
+    /// Reads the query of a page.
+    ///
+    /// # Errors
+    /// `bad_request`: a state that jobs do not have, or a place in the list that is none: a
+    /// program would get other jobs than it asked for.
+    pub(crate) fn read(query: Option<&str>) -> Result<Self> {
         let mut view = Self {
             state: &STATE_CHOICES[0],
             source: Words::default(),
@@ -34,17 +44,17 @@ impl QueueView {
             match name.as_ref() {
                 "state" => {
                     let known = STATE_CHOICES.iter().find(|choice| choice.word == text);
-                    view.state = known.unwrap_or(view.state);
+                    view.state = known.ok_or_else(|| wrong("no job has this state"))?;
                 }
                 "source" => view.source = text.into(),
                 "destination" => view.destination = text.into(),
                 "vo" => view.vo = text.into(),
                 "user" => view.user = text.into(),
-                "before" => view.before = text.parse().ok(),
+                "before" => view.before = Some(text.parse().map_err(|_| wrong("before is no number"))?),
                 _ => {}
             }
         }
-        view
+        Ok(view)
     }
 
     /// The query of the page that follows.
@@ -89,9 +99,9 @@ mod tests {
 
     #[test]
     fn a_view_reads_the_query_of_the_next_page() {
-        let view = QueueView::read(Some("state=dirty&source=HTTPS%3A%2F%2FA&vo=a%26b&before=x&nonsense=1"));
+        let view = QueueView::read(Some("state=dirty&source=HTTPS%3A%2F%2FA&vo=a%26b&nonsense=1")).unwrap();
         assert!(view.is_narrow() && view.before.is_none());
-        let next = QueueView::read(Some(&view.next(-5)));
+        let next = QueueView::read(Some(&view.next(-5))).unwrap();
         assert_eq!(next.before, Some(-5));
         let filter = next.filter();
         assert_eq!(filter.states, [schedule::JobState::FinishedDirty]);
@@ -99,7 +109,14 @@ mod tests {
             (filter.source.as_deref(), filter.vo.as_deref(), filter.user),
             (Some("https://a"), Some("a&b"), None)
         );
-        let any = QueueView::read(Some("state=nonsense"));
+        let any = QueueView::read(Some("state=&source=")).unwrap();
         assert!(!any.is_narrow() && any.filter().states.is_empty());
+        for wrong in ["state=nonsense", "before=x", "before="] {
+            let error = QueueView::read(Some(wrong)).err();
+            assert!(
+                error.is_some_and(|error| error.code() == ErrorCode::BadRequest),
+                "{wrong}"
+            );
+        }
     }
 }
