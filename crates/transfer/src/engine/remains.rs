@@ -377,7 +377,9 @@ impl Removal<'_> {
             // Nothing in it shows whose it is.
             Some(0) => Ok(is_named),
             // As long as what was sent, and not written to since the server said that it stored it.
-            Some(bytes) if is_stored && self.failed.part_bytes_max == Some(bytes) && (is_named || file.age_s.is_some()) => {
+            Some(bytes)
+                if is_stored && self.failed.part_bytes_max == Some(bytes) && (is_named || file.age_s.is_some()) =>
+            {
                 Ok(true)
             }
             // What arrived here damaged is not what the source has.
