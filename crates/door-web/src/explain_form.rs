@@ -108,8 +108,8 @@ impl ExplainForm {
         }))
     }
 
-    /// A credential of the client that is asked about: a token if it has an issuer, else a certificate
-    /// with its distinguished name, or of an unnamed member of a virtual organisation.
+    /// A credential of the client that is asked about: a token if it has an issuer, else a
+    /// certificate with its distinguished name, or of an unnamed member of a virtual organisation.
     fn credential(&self) -> Credential {
         let filled = |words: &Words| Some(words.raw().to_owned()).filter(|text| !text.is_empty());
         let vos = filled(&self.vo).into_iter().collect();

@@ -45,6 +45,17 @@ pub enum HttpEnding {
     Failed,
 }
 
+impl HttpEnding {
+    /// The ending of a request that was answered with this status.
+    #[must_use]
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            ..400 => Self::Success,
+            400.. => Self::Failed,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Cell {
     count: AtomicU64,
@@ -84,8 +95,8 @@ impl HttpTally {
         let cells = rows.flat_map(|(method, row)| {
             let cells = STATUSES.iter().zip(row);
             cells.map(move |((_, status), cell)| HttpCounts {
-                method: *method,
-                status: *status,
+                method: method,
+                status: status,
                 count: cell.count.load(Ordering::Relaxed),
                 network_errors: cell.network_errors.load(Ordering::Relaxed),
                 server_errors: cell.server_errors.load(Ordering::Relaxed),

@@ -88,7 +88,8 @@ impl Spool {
         })?;
         let place_file = owned(&directory.join("confirmed"))?;
         let place = read_place(&place_file);
-        // A full disk then has its bytes already. If it is full now, places are lost, and no packet.
+        // A full disk then has its bytes already. If it is full now, places are lost, and no
+        // packet.
         let _ = write_place(&place_file, place);
         let mut spool = Self {
             directory: directory.to_owned(),

@@ -44,7 +44,7 @@ struct Inner {
     ending: AtomicU8,
 }
 
-/// Nobody has decided about the end of a transfer.
+/// The end of the transfer is open.
 const OPEN: u8 = 0;
 /// An operator has ended it.
 const STOPPED: u8 = 1;

@@ -254,8 +254,7 @@ fn http_ending(record: &RequestRecord) -> HttpEnding {
         (Some(code), _) if code == ErrorCode::ClientGone.name() => HttpEnding::Disconnected,
         (_, None) => HttpEnding::Disconnected,
         (Some(_), Some(_)) => HttpEnding::Failed,
-        (None, Some(status)) if status >= 400 => HttpEnding::Failed,
-        (None, Some(_)) => HttpEnding::Success,
+        (None, Some(status)) => HttpEnding::of_status(status),
     }
 }
 

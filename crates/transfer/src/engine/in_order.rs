@@ -135,9 +135,7 @@ impl Copy<'_> {
         let computed = hasher.map(Hasher::finish).unwrap_or_default();
         let kept = local.map(|_| facts.checksums.clone()).unwrap_or_default();
         let mut theirs = facts.checksums;
-        if let Some(incoming) = incoming {
-            theirs.extend(incoming.facts().checksums);
-        }
+        theirs.extend(incoming.into_iter().flat_map(|incoming| incoming.facts().checksums));
         self.check_before_close(upload.as_mut(), &computed, &theirs).await?;
         self.progress.begin_to_store()?;
         let finished = upload.finish().await;

@@ -135,7 +135,7 @@ fn hide(text: &str) -> String {
     hidden
 }
 
-/// Where the values of a header with cookies begin: it may have any number of them, under any names.
+/// Where the values of a header with cookies begin: it may have any number, under any names.
 /// Without such a header, the end of the text.
 fn cookies_at(text: &str) -> usize {
     let lower = text.to_ascii_lowercase();

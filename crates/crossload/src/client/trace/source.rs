@@ -153,8 +153,8 @@ fn not_read(name: &str, cause: &std::io::Error) -> Silence {
     }
 }
 
-/// Opens a log. Pipes and devices may have no end, and one without a writer never opens: that is why
-/// this does not wait.
+/// Opens a log. Pipes and devices may have no end, and a pipe without a writer never opens: so this
+/// does not wait.
 fn open_log(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty())?);

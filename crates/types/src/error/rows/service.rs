@@ -147,7 +147,7 @@ pub(super) const ROWS: &[Row] = &[
         retry: Retry::No,
         another_way: AnotherWay::No,
         meaning: "Permission denied: this is for others",
-        for_client: "Sign in as somebody whom the server's [web] section names, or ask its administrator to name you.",
+        for_client: "Sign in as a client that the server's [web] section names, or ask its administrator to name you.",
         client_options: "Use --token-file or --proxy.",
         for_administrator: "[web] viewers and operators name who may look and act.",
     },
