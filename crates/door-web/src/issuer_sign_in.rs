@@ -168,7 +168,7 @@ fn failed(why: impl Into<String>) -> Refusal {
 /// not know how their issuer calls them.
 fn with_name(refusal: &Refusal, credential: &Credential) -> Refusal {
     match (refusal.error().code(), refusal.error().detail()) {
-        (ErrorCode::Forbidden, Some(detail)) => {
+        (ErrorCode::PageForbidden, Some(detail)) => {
             forbidden(&format!("{detail}; the issuer calls you {}", name_of(credential)))
         }
         _ => refusal.clone(),

@@ -48,7 +48,7 @@ pub enum HttpEnding {
 impl HttpEnding {
     /// The ending of a request that was answered with this status.
     #[must_use]
-    pub fn of_status(status: u16) -> Self {
+    pub fn of_status(status: u32) -> Self {
         match status {
             ..400 => Self::Success,
             400.. => Self::Failed,
@@ -95,8 +95,8 @@ impl HttpTally {
         let cells = rows.flat_map(|(method, row)| {
             let cells = STATUSES.iter().zip(row);
             cells.map(move |((_, status), cell)| HttpCounts {
-                method: method,
-                status: status,
+                method,
+                status,
                 count: cell.count.load(Ordering::Relaxed),
                 network_errors: cell.network_errors.load(Ordering::Relaxed),
                 server_errors: cell.server_errors.load(Ordering::Relaxed),

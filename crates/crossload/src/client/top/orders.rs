@@ -245,7 +245,7 @@ fn refusal(target: &Target, answer: &ServiceAnswer, shows_credential: bool) -> S
     let said = body.lines().next().unwrap_or_default();
     let said = said.split_once(": ").map_or(said, |(_, words)| words);
     let said = first_words(said, WORDS_CHARACTERS_MAX);
-    let refused = code.is_some_and(|code| matches!(code, ErrorCode::Forbidden | ErrorCode::Unauthenticated));
+    let refused = code.is_some_and(|code| matches!(code, ErrorCode::PageForbidden | ErrorCode::Unauthenticated));
     match (answer.status, code) {
         (300..=399, _) => "Refused: the server takes orders over TLS only; start top with its https URL".to_owned(),
         _ if refused && !shows_credential => {
@@ -254,6 +254,7 @@ fn refusal(target: &Target, answer: &ServiceAnswer, shows_credential: bool) -> S
         }
         (403, _) => format!("Refused: {said}; give an operator's credential (--token-file, --proxy)"),
         (401, _) => format!("Refused: {said}; give another credential (--token-file, --proxy)"),
+        (_, Some(ErrorCode::TooLate)) => format!("Too late: {} is being stored", target.name()),
         (_, Some(ErrorCode::JobTerminal)) => format!("The job {} has ended already", target.name()),
         (404, Some(_)) => target.is_gone(),
         (404, None) => "The server does not take orders: it is of another version".to_owned(),
@@ -379,7 +380,7 @@ pub(crate) mod tests {
             refusal(&Target::Copy("t1".to_owned()), &answer, shows_credential)
         };
         let forbidden = "client authorize: Permission denied ([web] operators does not name this client)\n\
-                         Ask.\n[forbidden] r1\n";
+                         Ask.\n[page_forbidden] r1\n";
         assert_eq!(
             refused(403, forbidden, true),
             "Refused: Permission denied ([web] operators does not name this client); give an operator's credential \
@@ -389,9 +390,11 @@ pub(crate) mod tests {
         let expired = "client authenticate: The token has expired\nGet one.\n[token_expired] r1\n";
         assert!(refused(401, expired, true).starts_with("Refused: The token has expired; give another"));
         assert!(refused(401, expired, false).starts_with("Refused: The token has expired"));
-        let gone = "client open: No such file or directory (no such copy runs; it may have ended)\nx\n[not_found] r1\n";
+        let gone = "client open: The page shows nothing of this name (no such copy runs)\nx\n[not_shown] r1\n";
         assert_eq!(refused(404, gone, true), "The copy t1 has ended already");
         assert!(refused(404, "not here", true).contains("another version"));
+        let late = "client commit: It is too late: the file is being stored\nx\n[too_late] r1\n";
+        assert_eq!(refused(409, late, true), "Too late: t1 is being stored");
         let ended = "client open: The job has ended\nx\n[job_terminal] r1\n";
         assert!(refused(409, ended, true).ends_with("has ended already"));
         assert!(refused(308, "", true).contains("https URL"));
