@@ -78,8 +78,12 @@ pub fn look_at(lab: &Lab, look: &Look) -> Result<Vec<Value>> {
         "waitFor": look.wait_for, "token": look.token});
     let mut command = lab.command("node")?;
     command.arg(SCRIPT).arg(&directory).arg(order.to_string());
-    command.env("CROSSLOAD_NPM", modules);
+    command.env("CROSSLOAD_NPM", &modules);
+    // One browser keeps two processors busy; several at once are too slow for their time limits.
+    let turn = std::fs::File::create(modules.join("browser.lock")).expect("a file beside the modules");
+    turn.lock().expect("the browser is free at some time");
     let said = run(&command).succeeded().text();
+    drop(turn);
     Ok(serde_json::from_str(&said).unwrap_or_else(|cause| panic!("{cause}: {said}")))
 }
 
