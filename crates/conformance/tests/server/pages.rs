@@ -25,7 +25,9 @@ const JOHN: &str = "/O=Crossload test/CN=John Doe";
 fn server(lab: &Lab, more: &str) -> testkit::Result<Crossload> {
     let mut options = lab.options("pages");
     options.macaroons = true;
-    options.more = format!("[web]\nlisten = \"127.0.0.1:0\"\n{more}");
+    // A copy that is looked at waits until the browser is free.
+    let limits = "[limits]\nstall_timeout = \"10m\"\n";
+    options.more = format!("[web]\nlisten = \"127.0.0.1:0\"\n{more}\n{limits}");
     lab.crossload(options)
 }
 
@@ -303,7 +305,8 @@ fn a_running_copy_is_shown_until_it_ends() {
     assert_eq!(running()["totals"]["running"], 0);
     let from = format!("Source: http://127.0.0.1:{}/f", source.port);
     let to = server.url("/data/%3Cb%3Ebold%E2%80%AEx");
-    let mut command = lab.curl_command(&["-X", "COPY", "-H", &from, &to]).expect("curl");
+    let arguments = ["-X", "COPY", "--max-time", "600", "-H", &from, &to];
+    let mut command = lab.curl_command(&arguments).expect("curl");
     let mut copy = background(&mut command, lab.scratch()).expect("curl");
     until("moving", LIMIT, || running()["copies"][0]["bytes"] == PART_BYTES);
     let copies = running();

@@ -18,7 +18,10 @@ const JANE: &str = "/O=Crossload test/CN=Jane Doe";
 /// Everyone on this machine may look; an operator of the issuer, and Jane by her certificate, may
 /// act.
 fn operated(name: &str) -> Result<GuardedPages> {
-    let operators = format!("operators = [[\"issuer:ISSUER\", \"subject:olga\"], \"dn:{JANE}\"]");
+    // A copy that is looked at waits until the browser is free.
+    let operators = format!(
+        "operators = [[\"issuer:ISSUER\", \"subject:olga\"], \"dn:{JANE}\"]\n[limits]\nstall_timeout = \"10m\""
+    );
     GuardedPages::start(name, &operators)
 }
 
@@ -35,7 +38,8 @@ impl Moving {
         let source = SlowSource::start();
         let from = format!("Source: http://127.0.0.1:{}/{name}", source.port);
         let to = pages.server.url(&format!("/data/{name}"));
-        let mut command = pages.lab.curl_command(&["-X", "COPY", "-H", &from, &to]).expect("curl");
+        let arguments = ["-X", "COPY", "--max-time", "600", "-H", &from, &to];
+        let mut command = pages.lab.curl_command(&arguments).expect("curl");
         let copy = background(&mut command, pages.lab.scratch()).expect("curl");
         let mut id = String::new();
         until("moving", LIMIT, || {
