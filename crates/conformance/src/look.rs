@@ -11,6 +11,8 @@ use crate::lab::Lab;
 use crate::run::run;
 
 /// It opens the pages and tells what it found.
+/// Pages that one browser looks at: more would take longer than a command may.
+const PATHS_AT_ONCE: usize = 3;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/pages/look.mjs");
 
 /// Pages to look at.
@@ -74,17 +76,22 @@ pub fn look_at(lab: &Lab, look: &Look) -> Result<Vec<Value>> {
         None => lab.fresh("screenshots"),
     };
     std::fs::create_dir_all(&directory).expect("a directory");
-    let order = json!({"url": look.url, "paths": look.paths, "javaScript": look.has_scripts,
-        "waitFor": look.wait_for, "token": look.token});
-    let mut command = lab.command("node")?;
-    command.arg(SCRIPT).arg(&directory).arg(order.to_string());
-    command.env("CROSSLOAD_NPM", &modules);
-    // One browser keeps two processors busy; several at once are too slow for their time limits.
-    let turn = std::fs::File::create(modules.join("browser.lock")).expect("a file beside the modules");
-    turn.lock().expect("the browser is free at some time");
-    let said = run(&command).succeeded().text();
-    drop(turn);
-    Ok(serde_json::from_str(&said).unwrap_or_else(|cause| panic!("{cause}: {said}")))
+    let mut seen = Vec::new();
+    for paths in look.paths.chunks(PATHS_AT_ONCE) {
+        let order = json!({"url": look.url, "paths": paths, "javaScript": look.has_scripts,
+            "waitFor": look.wait_for, "token": look.token});
+        let mut command = lab.command("node")?;
+        command.arg(SCRIPT).arg(&directory).arg(order.to_string());
+        command.env("CROSSLOAD_NPM", &modules);
+        // One browser keeps two processors busy; several at once are too slow for their time limits.
+        let turn = std::fs::File::create(modules.join("browser.lock")).expect("a file beside the modules");
+        turn.lock().expect("the browser is free at some time");
+        let said = run(&command).succeeded().text();
+        drop(turn);
+        let pages: Vec<Value> = serde_json::from_str(&said).unwrap_or_else(|cause| panic!("{cause}: {said}"));
+        seen.extend(pages);
+    }
+    Ok(seen)
 }
 
 /// Demands that each of these pages was seen at both widths, by light and in the dark, and that
