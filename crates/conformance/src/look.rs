@@ -83,7 +83,7 @@ pub fn look_at(lab: &Lab, look: &Look) -> Result<Vec<Value>> {
         let mut command = lab.command("node")?;
         command.arg(SCRIPT).arg(&directory).arg(order.to_string());
         command.env("CROSSLOAD_NPM", &modules);
-        // One browser keeps two processors busy; several at once are too slow for their time limits.
+        // One browser keeps two processors busy; several at once are too slow for their limits.
         let turn = std::fs::File::create(modules.join("browser.lock")).expect("a file beside the modules");
         turn.lock().expect("the browser is free at some time");
         let said = run(&command).succeeded().text();
