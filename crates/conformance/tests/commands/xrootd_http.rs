@@ -193,14 +193,15 @@ fn a_directory_whose_checksum_gets_no_answer_is_refused() {
     assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
 }
 
-/// XRootD 5.5.3 sends the checksum of a file that was asked for with later answers about others.
+/// XRootD 5.5.3 sends the checksum of a file that was asked for with later answers about others,
+/// and may stand behind a proxy.
 #[test]
-fn a_checksum_that_xrootd_was_not_asked_for_is_not_compared() {
-    let test = "a_checksum_that_xrootd_was_not_asked_for_is_not_compared";
+fn a_checksum_that_was_not_asked_for_is_not_compared() {
+    let test = "a_checksum_that_was_not_asked_for_is_not_compared";
     let Some(lab) = available(test, Lab::new(test)) else {
         return;
     };
-    for (server, is_believed) in [("XrootD/v5.5.3", false), ("other", true)] {
+    for server in ["XrootD/v5.5.3", "nginx"] {
         let server = Scripted::start(move |seen: &Seen| {
             let of_another_file = ["Digest: adler32=00000001", &format!("Server: {server}")];
             let asked = ["Digest: adler32=042d01b5", &format!("Server: {server}")];
@@ -210,9 +211,7 @@ fn a_checksum_that_xrootd_was_not_asked_for_is_not_compared() {
             }
         });
         let to = lab.fresh("copied");
-        let copied = lab.run_client("copy", &[&server.url("/f"), text(&to)]);
-        let said = copied.said();
-        assert_eq!(copied.code == Some(0), !is_believed, "{said}");
-        assert_eq!(said.contains("CHECKSUM MISMATCH"), is_believed, "{said}");
+        let copied = lab.run_client("copy", &[&server.url("/f"), text(&to)]).succeeded();
+        assert!(copied.said().contains("adler32:042d01b5"), "{}", copied.said());
     }
 }
