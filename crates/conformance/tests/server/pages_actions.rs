@@ -81,8 +81,7 @@ impl Moving {
 }
 
 fn running(pages: &GuardedPages) -> Value {
-    let now = ["-H", "Accept: application/json", &format!("{}/now", pages.url)];
-    serde_json::from_str(&pages.lab.curl(&now).expect(200).text()).expect("JSON")
+    pages.lab.page_json(&format!("{}/now", pages.url))
 }
 
 #[test]
