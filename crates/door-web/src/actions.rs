@@ -123,7 +123,7 @@ impl Order {
     /// Reads the form of an operator.
     ///
     /// # Errors
-    /// `forbidden`: the client is no operator, or no page of ours made the form.
+    /// `page_forbidden`: the client is no operator, or no page of ours made the form.
     async fn read(pages: Arc<Pages>, viewer: Viewer, client: Client, request: Request) -> Result<Self, Refusal> {
         demand_operator(&viewer)?;
         let headers: HeaderMap = request.headers().clone();

@@ -124,7 +124,7 @@ impl Rights {
     /// Whether the holder of a credential is one of the operators, or else one of the viewers.
     ///
     /// # Errors
-    /// The credential does not count now, or `forbidden`.
+    /// The credential does not count now, or `page_forbidden`.
     pub(crate) fn judge(&self, credential: &Credential, client: &Client, now_s: i64) -> Result<bool, Refusal> {
         if !is_valid_at(credential, now_s) {
             let code = match credential.kind() {
@@ -225,7 +225,7 @@ impl Access {
     /// longer look. `now_s` is in seconds since 1970.
     ///
     /// # Errors
-    /// `unauthenticated`, why a credential was refused, or `forbidden`.
+    /// `unauthenticated`, why a credential was refused, or `page_forbidden`.
     pub(crate) fn admit(&self, client: &Client, headers: &HeaderMap, now_s: i64) -> Result<Viewer, Refusal> {
         let rights = self.rights();
         if let Some((key, credential)) = self.session(client, headers, now_s) {
@@ -283,7 +283,7 @@ impl Access {
     /// request stands for itself.
     ///
     /// # Errors
-    /// `forbidden`.
+    /// `page_forbidden`.
     pub(crate) fn demand_form(&self, viewer: &Viewer, headers: &HeaderMap, token: &str) -> Result<(), Refusal> {
         demand_own_page(headers)?;
         let holder = viewer.proof.form_holder();

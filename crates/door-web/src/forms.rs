@@ -67,11 +67,11 @@ impl Form {
     }
 }
 
-/// Refuses a request of which the browser says that a page of another site made it. Programs say
-/// nothing.
+/// Refuses a request whose headers show that a page of another site made it. Programs send no such
+/// headers.
 ///
 /// # Errors
-/// `forbidden`.
+/// `page_forbidden`.
 pub(crate) fn demand_own_page(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name: &str| {
         headers
