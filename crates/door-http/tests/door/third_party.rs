@@ -1,6 +1,7 @@
 //! Third-party copies between two doors.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use endpoint::TransferOutcome;
@@ -460,18 +461,27 @@ async fn a_destination_that_tells_its_checksum_with_the_upload_is_asked_no_more(
 
 #[tokio::test]
 async fn a_rest_that_belongs_to_a_longer_file_is_not_taken_for_that_of_the_old_one() {
-    let peer = ScriptedPeer::start(|before, _| match before {
-        // Asked, and broken in the middle.
-        0 => "HTTP/1.1 200 OK\r\nConnection: close\r\nETag: \"a\"\r\nDigest: adler32=00000001\r\nContent-Length: 8\r\n\r\n"
-            .to_owned(),
-        1 => "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nold ".to_owned(),
-        // The file was replaced, and the peer ignores conditions.
-        2 => "HTTP/1.1 206 Partial Content\r\nConnection: close\r\nContent-Range: bytes 4-7/12\r\nContent-Length: 4\r\n\r\nfile"
-            .to_owned(),
-        3 => "HTTP/1.1 200 OK\r\nConnection: close\r\nDigest: adler32=1d00047f\r\nContent-Length: 12\r\n\r\n"
-            .to_owned(),
-        4 => "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 12\r\n\r\nnew file now".to_owned(),
-        _ => format!("HTTP/1.1 404 Not Found\r\n{CLOSE}"),
+    let reads = AtomicUsize::new(0);
+    let peer = ScriptedPeer::start(move |before, head| {
+        let line = if head.starts_with("HEAD ") {
+            if before == 0 {
+                "200 OK\r\nConnection: close\r\nETag: \"a\"\r\nContent-Length: 8\r\n\r\n"
+            } else {
+                "200 OK\r\nConnection: close\r\nDigest: adler32=1d00047f\r\nContent-Length: 12\r\n\r\n"
+            }
+        } else {
+            match reads.fetch_add(1, Ordering::Relaxed) {
+                // It breaks in the middle.
+                0 => "200 OK\r\nContent-Length: 8\r\n\r\nold ",
+                // The file was replaced, and the peer ignores conditions.
+                1 => {
+                    assert!(head.to_ascii_lowercase().contains("range: bytes=4-7"), "{head}");
+                    "206 Partial Content\r\nConnection: close\r\nContent-Range: bytes 4-7/12\r\nContent-Length: 4\r\n\r\nfile"
+                }
+                _ => "200 OK\r\nConnection: close\r\nContent-Length: 12\r\n\r\nnew file now",
+            }
+        };
+        format!("HTTP/1.1 {line}")
     })
     .await;
     let here = Server::open().await;

@@ -7,7 +7,7 @@ mod fetch;
 mod keeper;
 mod state;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +84,11 @@ pub struct Issuers(Arc<HashMap<String, Arc<Keeper>>>);
 impl std::fmt::Debug for Issuers {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown = self.0.iter().map(|(url, keeper)| (url, keeper.settings.values()));
-        formatter.debug_map().entries(shown).finish()
+        // In an order that is the same each time: what is shown is compared.
+        formatter
+            .debug_map()
+            .entries(shown.collect::<BTreeMap<_, _>>())
+            .finish()
     }
 }
 
