@@ -83,6 +83,22 @@ pub fn child_trace(parent: Option<&str>) -> String {
     text
 }
 
+/// The same trace context, with the flag that says that its spans are exported.
+#[must_use]
+pub fn sampled_trace(mut traceparent: String) -> String {
+    const FLAGS: &str = "01";
+    traceparent.truncate(traceparent.len().saturating_sub(FLAGS.len()));
+    traceparent.push_str(FLAGS);
+    traceparent
+}
+
+/// The identifier of a new span.
+#[must_use]
+pub fn fresh_span() -> u64 {
+    // 0 is no span.
+    u64::from_be_bytes(unique()).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +137,8 @@ mod tests {
         let fresh = child_trace(None);
         assert_eq!(fresh.len(), parent.len());
         assert_ne!(fresh[3..35], child_trace(None)[3..35]);
+        assert!(fresh.ends_with("-00"), "{fresh}");
+        let sampled = sampled_trace(fresh.clone());
+        assert!(sampled.ends_with("-01") && sampled[..53] == fresh[..53], "{sampled}");
     }
 }

@@ -14,8 +14,10 @@ mod flow;
 mod http_tally;
 mod hub;
 mod moment;
+mod otlp;
 mod reporter;
 mod spool;
+mod span;
 
 pub use client::{Client, Spoken};
 pub use copied::Copied;
@@ -25,5 +27,7 @@ pub use flow::{Connection, Ends, Flow, FlowFacts, Flowing, Marked, Marking, Mark
 pub use http_tally::HttpEnding;
 pub use hub::{Event, Gone, Hears, Hub, Queue, Sink};
 pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};
+pub use otlp::{ExportAnswer, TraceSource, export_request};
 pub use reporter::{Datagram, Reporter, Wishes};
 pub use spool::{Spool, Spooled};
+pub use span::{Sampler, Span, SpanEvent, SpanKind, SpanStatus, Value};

@@ -27,6 +27,6 @@ pub use range::ByteRange;
 pub use secret::{Secret, is_same};
 pub use signed_url::{Signer, UrlSignature};
 pub use size::binary_size;
-pub use trace_context::is_traceparent;
+pub use trace_context::{SpanContext, is_traceparent};
 pub use unlisted::{LeftOut, Unlisted};
 pub use uuid::uuid_text;
