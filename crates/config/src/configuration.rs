@@ -20,6 +20,7 @@ use crate::redirector::{ClusterNode, Redirector, Site};
 use crate::section::{Conflict, DeTable, Fault, Values as _, tables};
 use crate::storage_report::StorageReport;
 use crate::tokens::{self, Issuer, Tokens};
+use crate::traces::Traces;
 use crate::users::{self, Quota, Users};
 use crate::values::UpstreamIdentity;
 use crate::values::{AuthenticationMethod, ClearText, LogFormat, XrootTls};
@@ -53,6 +54,7 @@ sections! {
         monitoring: Monitoring;
         scitags: SciTags;
         flows: Vec<FlowRule>;
+        traces: Traces;
         storage_report: StorageReport;
         web: Web;
         redirector: Redirector;
@@ -131,6 +133,7 @@ impl Configuration {
         found.extend(Conflict::of::<Monitoring>(self.monitoring.faults()));
         found.extend(Conflict::of::<SciTags>(self.scitags.faults()));
         found.extend(flow_faults(&self.flows));
+        found.extend(Conflict::of::<Traces>(self.traces.faults()));
         found.extend(Conflict::of::<Log>(self.log_faults()));
         found.extend(Conflict::of::<StorageReport>(self.storage_report.faults()));
         found.extend(Conflict::of::<Web>(self.web_faults()));

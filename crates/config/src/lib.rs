@@ -38,6 +38,7 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod traces;
 mod upstream;
 mod users;
 pub mod values;
@@ -68,6 +69,7 @@ pub use section::{KeyPath, NamedFile, Purpose, Sections};
 pub use storage_report::StorageReport;
 pub use storage_role::{CopyRole, QueueStorage};
 pub use tokens::{Counts, Issuer, Tokens};
+pub use traces::Traces;
 pub use users::{Quota, Switch, UserGroups, Users};
 pub use values::{
     AuthenticationMethod, Bytes, ClearText, ClientCertificates, LogFormat, Niceness, ShareCount, UpstreamIdentity,

@@ -49,6 +49,24 @@ pub(crate) const SPOOL_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);
 /// Time between two looks whether a broker has confirmed them.
 pub(crate) const LAST_PACKETS_LOOK: Duration = Duration::from_millis(10);
+/// Most spans of traces that wait for the collector; more are dropped and counted. About 8 MiB.
+pub(crate) const SPANS_QUEUED_MAX: usize = 8 * 1024;
+/// Most spans in one request to the collector: about half a megabyte.
+pub(crate) const SPANS_PER_EXPORT_MAX: usize = 512;
+/// Time for which spans are gathered before they are sent together.
+pub(crate) const SPANS_GATHER_TIME: Duration = Duration::from_secs(2);
+/// Time limit of one request to the collector (OpenTelemetry's usual one).
+pub(crate) const COLLECTOR_ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Longest answer of the collector that is read, in bytes.
+pub(crate) const COLLECTOR_ANSWER_BYTES_MAX: usize = 64 << 10;
+/// How often the same spans are sent to the collector.
+pub(crate) const EXPORT_ATTEMPTS: u32 = 5;
+/// First pause between two attempts; it doubles.
+pub(crate) const EXPORT_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause between two attempts, whatever the collector says: the queue fills meanwhile.
+pub(crate) const EXPORT_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Time for the last spans when a process stops.
+pub(crate) const LAST_SPANS_WAIT: Duration = Duration::from_secs(2);
 /// Time for the last log lines when a process stops: a pipe or the journal may take no more.
 pub(crate) const LAST_LINES_WAIT: Duration = Duration::from_secs(2);
 /// Most checksums that are being computed or queued at the same time.

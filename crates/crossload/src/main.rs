@@ -27,6 +27,7 @@ mod server;
 mod stored_runs;
 mod table;
 mod token;
+mod traces;
 mod upstream_fault;
 mod where_sent;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use endpoint::clock::now_s;
 use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStart, refusal};
+use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStart, refusal, span_of};
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
@@ -135,6 +135,7 @@ fn start(
         peer_credential: None,
         client_info: exchange.http.record.client_info.clone(),
         traceparent: child_trace(exchange.http.record.traceparent.as_deref()),
+        parent_span: span_of(exchange.http.record.traceparent.as_deref()),
         scitag: copy.scitag,
     }
 }

@@ -244,6 +244,7 @@ pub(crate) mod tests {
             peer_credential: None,
             client_info: None,
             traceparent: String::new(),
+            parent_span: None,
             scitag: None,
         }
     }

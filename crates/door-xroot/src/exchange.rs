@@ -8,10 +8,10 @@ use std::time::Instant;
 use crate::limits::{PENDING_WAIT, XROOT_WAITS_MAX};
 use credentials::Credential;
 use credentials::capability::{CapabilityUse, Redeemed};
-use endpoint::ids::{child_trace, foreign_id, fresh_id};
+use endpoint::ids::{foreign_id, fresh_id};
 use endpoint::{
     Change, Changing, ClientId, ExportPath, Exports, Found, Granted, Holder, LinkLimit, LockKeys, PathTarget, Permit,
-    Protocol, RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal,
+    Protocol, RequestRecord, Requester, Shown, Spoken, allow_by_capability, elapsed_us, refusal, span_of, trace_for,
 };
 use policy::{Operation, allows_at_most};
 use types::{ErrorCode, LogicalPath};
@@ -192,7 +192,9 @@ impl<'c> Exchange<'c> {
     /// Notes under which names other servers and the client know the request.
     fn note_origin(&mut self, cgi: &Cgi<'_>) {
         self.record.redirect_id = cgi.redirect_id().and_then(foreign_id);
-        self.record.traceparent = cgi.traceparent().map(|trace| child_trace(Some(trace)));
+        let (carried, events) = (cgi.traceparent(), &self.connection.door.settings.site.events);
+        self.record.traceparent = carried.map(|trace| trace_for(&**events, Some(trace)));
+        self.record.parent_span = span_of(carried);
     }
 
     /// Whether secrets may be sent on this connection.

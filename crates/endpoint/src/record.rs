@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use credentials::format_time;
 use policy::Explanation;
 use serde::Serialize;
-use types::{Error, ErrorCode, PeerStatus, Side};
+use types::{Error, ErrorCode, PeerStatus, Side, SpanContext};
 
 use crate::authorize::Holder;
 use crate::clock::now_s;
+use crate::ids::{child_trace, sampled_trace};
 use crate::refusals::Refusals;
 use crate::upstream::UpstreamFacts;
 
@@ -214,6 +215,9 @@ pub struct RequestRecord {
     /// The trace that this request is part of (W3C Trace Context).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
+    /// The client's span, to which this request belongs, if the client named one.
+    #[serde(skip)]
+    pub parent_span: Option<u64>,
     /// The flow's tag (SciTags).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,
@@ -225,12 +229,34 @@ pub trait RequestLog: Send + Sync + 'static {
     /// open files are not reported one by one: they are part of the record of the file's close.
     fn request(&self, record: &RequestRecord);
 
+    /// Whether the spans of this trace are exported. Must return at once.
+    fn samples(&self, _traceparent: &str) -> bool {
+        false
+    }
+
     /// A connection broke outside of any request, in the TLS handshake for instance. Must return at
     /// once.
     fn connection_failed(&self, _peer: SocketAddr, _error: &Error) {}
 
     /// A connection was refused because there are too many. Must return at once.
     fn connection_refused(&self, _peer: SocketAddr, _error: &Error) {}
+}
+
+/// The trace context of the work for a request: a child of the client's, or a new one. It says
+/// whether its spans are exported.
+#[must_use]
+pub fn trace_for(log: &(impl RequestLog + ?Sized), parent: Option<&str>) -> String {
+    let trace = child_trace(parent);
+    match log.samples(&trace) {
+        true => sampled_trace(trace),
+        false => trace,
+    }
+}
+
+/// The span of a trace context.
+#[must_use]
+pub fn span_of(traceparent: Option<&str>) -> Option<u64> {
+    traceparent.and_then(SpanContext::parse).map(|context| context.span)
 }
 
 impl RequestRecord {
@@ -273,6 +299,7 @@ impl RequestRecord {
             user_agent: None,
             client_info: None,
             traceparent: None,
+            parent_span: None,
             scitag: None,
         }
     }
@@ -428,6 +455,9 @@ pub struct TransferStart {
     pub client_info: Option<String>,
     /// The trace context of its requests.
     pub traceparent: String,
+    /// The span of the request that ordered it, if that has one.
+    #[serde(skip)]
+    pub parent_span: Option<u64>,
     /// The tag of the flow (SciTags).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scitag: Option<u16>,

@@ -96,7 +96,7 @@ impl<'c> Exchange<'c> {
             path: path.as_ref().cloned().unwrap_or_else(|_| LogicalPath::root()),
             credential: sender.credential,
             certificate_holder: sender.certificate_holder,
-            record: record_of(facts, path.as_ref().ok(), connection, sender.peer, began),
+            record: record_of(facts, path.as_ref().ok(), connection, sender.peer, began, &*server.log),
             is_refused_browser: (framing.is_err() || path.is_err()) && facts.is_some_and(RequestHead::wants_page),
             is_head: facts.is_some_and(|head| head.method == Method::Head),
             version: facts.map_or(Version::Http11, |head| head.version),

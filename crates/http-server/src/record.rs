@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use endpoint::ids::{child_trace, foreign_id, fresh_id};
-use endpoint::{Protocol, RequestRecord, elapsed_us};
+use endpoint::ids::{foreign_id, fresh_id};
+use endpoint::{Protocol, RequestLog, RequestRecord, elapsed_us, span_of, trace_for};
 use http_wire::RequestHead;
 use net::http::Connection;
 use types::LogicalPath;
@@ -21,8 +21,10 @@ pub(crate) fn record_of(
     connection: &Connection,
     peer: SocketAddr,
     began: Instant,
+    log: &dyn RequestLog,
 ) -> RequestRecord {
     let unread = || "-".to_owned();
+    let parent = head.and_then(RequestHead::traceparent);
     RequestRecord {
         request_id: fresh_id(),
         method: Cow::Owned(head.map_or_else(unread, |head| for_log(head.method.name()))),
@@ -35,7 +37,8 @@ pub(crate) fn record_of(
         head_us: Some(elapsed_us(began)),
         user_agent: head.and_then(RequestHead::user_agent).map(for_log),
         client_info: head.and_then(RequestHead::client_info).map(for_log),
-        traceparent: Some(child_trace(head.and_then(RequestHead::traceparent))),
+        traceparent: Some(trace_for(log, parent)),
+        parent_span: span_of(parent),
         scitag: head.and_then(RequestHead::scitag),
         redirect_id: head.and_then(|head| head.target.redirect_id()).and_then(foreign_id),
         ..RequestRecord::new(Protocol::Http, peer, connection.stream.security())

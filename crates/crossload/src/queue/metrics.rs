@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use door_admin::{Check, Part, PartFuture};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,6 +16,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::limits::{QUEUE_LINKS_REPORTED_MAX, QUEUE_READY_TIME};
+use crate::server::admin_parts::encoded;
 use crate::server::log::Log;
 
 /// Stands for the links that are not reported on their own.
@@ -161,10 +161,7 @@ impl Figures {
             add_links(&mut registry, links);
         }
         add_webhooks(&mut registry, &self.webhooks);
-        let mut text = String::new();
-        // Writing into a text cannot fail.
-        let _ = encode_registry(&mut text, &registry);
-        text
+        encoded(&registry)
     }
 
     fn add_totals(&self, registry: &mut Registry) {

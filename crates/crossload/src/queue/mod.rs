@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use catalog::ThirdPartyRole;
 use config::{Configuration, CopyRole, QueueStorage, ShareCount};
-use door_admin::{Admin, Metrics};
+use door_admin::{Admin, Metrics, Part};
 use endpoint::{FairShare, Refusals};
 use execution::ServerThreads;
 use http_server::Server;
@@ -46,6 +46,7 @@ use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
 use crate::server;
+use crate::server::admin_parts::AdminParts;
 use crate::server::assemble::{PRODUCT, peer_client};
 use crate::server::certificate::OwnCertificate;
 use crate::server::events::{AdminLog, Observer};
@@ -53,6 +54,7 @@ use crate::server::identities::Identities;
 use crate::server::log::Log;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
+use crate::traces::Traces;
 use access::Credentials;
 use copy_log::LoggedCopier;
 use desk::Desk;
@@ -93,7 +95,9 @@ async fn serve(
     server::gather_randomness()?;
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
-    let observer = Arc::new(Observer::new(log.clone(), metrics.clone(), &configuration.log));
+    let traces = Traces::of_server(configuration, "crossload-queue", log)?;
+    let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
+    let observer = Arc::new(observer.with_traces(traces.clone()));
     let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
@@ -145,7 +149,8 @@ async fn serve(
         tokio::spawn(async move { door.accept(acceptor).await });
         output::line(&format!("listening on {}://{address}", parts.scheme()));
     }
-    let part = metrics::QueuePart::new(service.clone(), webhooks);
+    let part: Arc<dyn Part> = metrics::QueuePart::new(service.clone(), webhooks);
+    let part = AdminParts(vec![part, traces.part()]);
     parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
@@ -158,6 +163,7 @@ async fn serve(
     kept.stop().await;
     messages.stop(GRACE).await;
     posting.stop(GRACE).await;
+    traces.stop().await;
     log.write("stopped", &json!({}));
     Ok(())
 }
@@ -247,7 +253,7 @@ impl Parts {
         configuration: &Configuration,
         state: &State,
         metrics: Arc<Metrics>,
-        part: Arc<metrics::QueuePart>,
+        part: AdminParts,
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
@@ -275,7 +281,7 @@ impl Parts {
             refresh: Box::new(move || shown.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(|| false),
-            part: Some(part),
+            part: Some(Arc::new(part)),
         });
         let log = Arc::new(AdminLog(observer));
         let door = door_admin::door(address.ip(), admin, PRODUCT.to_owned(), log);

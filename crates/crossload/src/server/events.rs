@@ -15,14 +15,16 @@ use endpoint::{
 use serde_json::json;
 use telemetry::{Copied, Event, FlowFacts, HttpEnding, Hub, SharedMarking};
 use transfer::{Events, FlowMark, Progress, TransferEvents};
-use types::{Error, ErrorCode, LogicalPath, Unlisted};
+use types::{Error, ErrorCode, LogicalPath, SpanContext, Unlisted};
 
 use super::log::Log;
 use super::logged::RequestFilter;
 use super::personal_names::PersonalNames;
+use super::spans;
 use super::unlisted::NamedDirectories;
 use super::waits::Waits;
 use crate::log_search::id_of_action;
+use crate::traces::Traces;
 
 /// XRootD requests that are counted and not logged, unless they fail or are followed.
 const QUIET_METHOD: &str = "stat";
@@ -48,6 +50,7 @@ pub(crate) struct Observer {
     marking: SharedMarking,
     /// The copies that run, where pages show them.
     copies: Option<RunningCopies>,
+    traces: Traces,
 }
 
 impl Observer {
@@ -66,6 +69,7 @@ impl Observer {
             telemetry: Hub::default(),
             marking: SharedMarking::default(),
             copies: None,
+            traces: Traces::default(),
         }
     }
 
@@ -77,6 +81,22 @@ impl Observer {
     /// The same, with pages that show which copies run.
     pub(crate) fn with_copies(self, copies: Option<RunningCopies>) -> Self {
         Self { copies, ..self }
+    }
+
+    /// The same, with spans of requests and copies for a collector.
+    pub(crate) fn with_traces(self, traces: Traces) -> Self {
+        Self { traces, ..self }
+    }
+
+    /// Where spans of requests and copies go.
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.traces
+    }
+
+    /// The span of a trace context, if it is exported.
+    fn exported(&self, traceparent: Option<&str>) -> Option<SpanContext> {
+        let traceparent = traceparent.filter(|_| self.traces.is_on())?;
+        SpanContext::parse(traceparent).filter(|context| self.traces.takes(context))
     }
 
     /// The copies that run, where pages show them.
@@ -272,6 +292,15 @@ impl RequestLog for Observer {
         // Redirectors ask each second.
         let is_quiet = is_quiet || (record.path == NODE_PATH && record.method == "GET");
         self.log_request("request", record, is_quiet);
+        if let Some(context) = self.exported(record.traceparent.as_deref())
+            && let Some(span) = spans::of_request(record, context, SystemTime::now())
+        {
+            self.traces.export(span);
+        }
+    }
+
+    fn samples(&self, traceparent: &str) -> bool {
+        self.exported(Some(traceparent)).is_some()
     }
 }
 
@@ -417,6 +446,10 @@ impl TransferEvents for Observer {
         });
         if self.telemetry.is_watched() {
             self.telemetry.tell(&Event::Copied(Arc::new(copied(record))));
+        }
+        if let Some(context) = self.exported(Some(&record.start.traceparent)) {
+            let spans = spans::of_copy(record, context, SystemTime::now());
+            spans.into_iter().for_each(|span| self.traces.export(span));
         }
         if self.names.are_shown() {
             return self.log.write("transfer", record);

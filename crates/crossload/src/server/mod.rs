@@ -2,7 +2,7 @@
 //! it is stopped.
 
 mod accept;
-mod admin_parts;
+pub(crate) mod admin_parts;
 pub(crate) mod assemble;
 pub(crate) mod broker_login;
 pub(crate) mod broker_sink;
@@ -45,6 +45,7 @@ pub(crate) mod secret;
 mod shares;
 mod shown_upstream;
 mod space_report;
+mod spans;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
@@ -81,6 +82,7 @@ use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
 use crate::token::now_s;
+use crate::traces::Traces;
 use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
@@ -329,7 +331,9 @@ impl Server {
         let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
         let monitoring = Monitoring::start(&configuration, port, &log, observer.marking())?;
         let copies = configuration.web.listen.map(|_| RunningCopies::default());
-        let observer = Arc::new(observer.with_telemetry(monitoring.hub()).with_copies(copies));
+        let traces = Traces::of_server(&configuration, "crossload", &log)?;
+        let observer = observer.with_telemetry(monitoring.hub()).with_copies(copies);
+        let observer = Arc::new(observer.with_traces(traces));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
@@ -443,6 +447,7 @@ impl Server {
                 self.assembly.exported.upstream_part(),
                 self.assembly.exported.trials_part(),
                 self.monitoring.part(),
+                self.observer.traces().part(),
             ]))),
         })
     }
@@ -509,6 +514,7 @@ impl Server {
         };
         let monitoring = self.monitoring.clone();
         let _ = execution::blocking(move || monitoring.stop()).await;
+        self.observer.traces().stop().await;
         self.log.write("stopped", &json!({"cut_short": !in_time}));
         wait
     }

@@ -231,6 +231,7 @@ fn begin(copies: &RunningCopies, id: &str, path: &str) -> Arc<Progress> {
         peer_credential: None,
         client_info: None,
         traceparent: String::new(),
+        parent_span: None,
         scitag: None,
     };
     copies.begin(&start, &progress);

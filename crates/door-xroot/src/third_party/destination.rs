@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crate::limits::TPC_COPY_TIME;
-use endpoint::ids::{child_trace, fresh_id};
-use endpoint::{ExportPath, PeerCredential, TransferOutcome, TransferStart};
+use endpoint::ids::fresh_id;
+use endpoint::{ExportPath, PeerCredential, TransferOutcome, TransferStart, span_of, trace_for};
 use remote::{Direction, Resource};
 use storage::{Overwrite, Stat};
 use transfer::{CopyJob, Order, RunningCopy, Verification};
@@ -36,7 +36,8 @@ pub(crate) async fn open(
     let admitted = admit(exchange, export_path, named, request).await?;
     let mut source = Fetched::new(exchange, &named.path, copy).await?;
     source.opened.tag = named.cgi.flow_tag();
-    source.trace(child_trace(exchange.record.traceparent.as_deref()));
+    let events = &exchange.connection.door.settings.site.events;
+    source.trace(trace_for(&**events, exchange.record.traceparent.as_deref()));
     if source.has_token() {
         exchange.admit_secrets()?;
     }
@@ -239,6 +240,7 @@ fn start(exchange: &mut Exchange<'_>, path: &LogicalPath, source: &CopySource) -
         peer_credential: source.shown,
         client_info: None,
         traceparent: source.file.access.traceparent.clone().unwrap_or_default(),
+        parent_span: span_of(record.traceparent.as_deref()),
         scitag: source.tag,
     }
 }
