@@ -2,9 +2,10 @@
 
 use catalog::{FileOptions, Login, NewJob};
 
+use http_server::control::Client;
 use queue::proxy_name;
 use schedule::JobId;
-use types::{Location, Result, Side};
+use types::{Location, Result, Side, SpanContext};
 
 use crate::fts::FtsError;
 use crate::limits::{PROXY_LEFT_MS_MIN, TOKEN_WARNED_FILES_MAX, TOKEN_WARNINGS_MAX};
@@ -23,6 +24,12 @@ pub(crate) async fn check_user(settings: &Settings, caller: &Caller) -> std::res
         true => Err(FtsError::new(403, format!("{} is banned", caller.owner.user)).into()),
         false => Ok(()),
     }
+}
+
+/// The trace that a job continues: that of its submission, if the client exports it.
+pub(crate) fn trace_of(client: &Client) -> Option<String> {
+    let is_exported = |trace: &&String| SpanContext::parse(trace).is_some_and(|context| context.is_sampled);
+    client.traceparent.as_ref().filter(is_exported).cloned()
 }
 
 /// Whether a client has delegated what its job needs.

@@ -23,7 +23,7 @@ pub mod webhooks;
 pub use capability::{
     Capabilities, Capability, Cell, Course, Credential, KeptCapabilities, Known, LinkSide, Operation, Part, Peer,
 };
-pub use copy::{AccessLookup, CopySource, EndAccess, HopLookup, RemoteCopier};
+pub use copy::{AccessLookup, CopySource, EndAccess, HopLookup, RemoteCopier, attempt_span, submission_span};
 pub use hop::HopSite;
 pub use proxies::{Proxies, proxy_name};
 pub use s3_keys::{FoundKey, KeyHolder, S3Key, S3Keys};

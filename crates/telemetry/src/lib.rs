@@ -16,8 +16,8 @@ mod hub;
 mod moment;
 mod otlp;
 mod reporter;
-mod spool;
 mod span;
+mod spool;
 
 pub use client::{Client, Spoken};
 pub use copied::Copied;
@@ -29,5 +29,5 @@ pub use hub::{Event, Gone, Hears, Hub, Queue, Sink};
 pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};
 pub use otlp::{ExportAnswer, TraceSource, export_request};
 pub use reporter::{Datagram, Reporter, Wishes};
-pub use spool::{Spool, Spooled};
 pub use span::{Sampler, Span, SpanEvent, SpanKind, SpanStatus, Value};
+pub use spool::{Spool, Spooled};

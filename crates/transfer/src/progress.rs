@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use endpoint::ids::fresh_span;
 use net::Ends;
 use remote::CreatedFile;
 use telemetry::{Connection, Flowing, Marked};
@@ -42,6 +43,7 @@ struct Inner {
     flow_mark: OnceLock<FlowMark>,
     stop: Notify,
     ending: AtomicU8,
+    span: u64,
 }
 
 /// The end of the transfer is open.
@@ -94,6 +96,7 @@ impl Default for Inner {
             flow_mark: OnceLock::new(),
             stop: Notify::new(),
             ending: AtomicU8::new(OPEN),
+            span: fresh_span(),
         }
     }
 }
@@ -116,6 +119,12 @@ impl Progress {
     /// Also counts further bytes in `budget`, unless they are counted in one already.
     pub(crate) fn count_in(&self, budget: &Budget) {
         let _ = self.inner.counted_in.set((budget.clone(), Flow::Through));
+    }
+
+    /// The identifier of the transfer's span, where it is part of a trace.
+    #[must_use]
+    pub fn span(&self) -> u64 {
+        self.inner.span
     }
 
     /// Bytes that have reached the sink.

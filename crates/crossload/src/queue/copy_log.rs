@@ -1,24 +1,31 @@
 //! A line in the log for each attempt to copy a file.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 use catalog::Claimed;
-use queue::{CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps};
+use queue::{
+    CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, attempt_span, submission_span,
+};
 use serde_json::{Value, json};
+use telemetry::{Span, SpanKind};
 use transfer::Progress;
+use types::{Location, SpanContext};
 
 use crate::server::log::Log;
+use crate::traces::Traces;
+use crate::traces::steps::phases;
 
 /// A copier whose attempts are in the log.
 pub(super) struct LoggedCopier {
     copier: Arc<dyn Copier>,
     log: Log,
+    traces: Traces,
 }
 
 impl LoggedCopier {
-    pub(super) fn new(copier: Arc<dyn Copier>, log: Log) -> Self {
-        Self { copier, log }
+    pub(super) fn new(copier: Arc<dyn Copier>, log: Log, traces: Traces) -> Self {
+        Self { copier, log, traces }
     }
 }
 
@@ -28,7 +35,16 @@ impl Copier for LoggedCopier {
             let begun = Instant::now();
             let result = self.copier.copy(claimed, roles, progress).await;
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            self.log.write("copy", &line(claimed, &result, duration_ms));
+            let context = attempt_span(claimed, progress);
+            let mut line = line(claimed, &result, duration_ms);
+            line["traceparent"] = context.traceparent().into();
+            self.log.write("copy", &line);
+            if self.traces.takes(&context) {
+                let took = begun.elapsed();
+                spans(claimed, &result, progress, context, took)
+                    .into_iter()
+                    .for_each(|span| self.traces.export(span));
+            }
             result
         })
     }
@@ -48,6 +64,46 @@ impl Copier for LoggedCopier {
     fn remove_hop<'a>(&'a self, claimed: &'a Claimed, url: &'a str) -> HopRemoval<'a> {
         self.copier.remove_hop(claimed, url)
     }
+}
+
+/// The spans of an attempt: the whole, and its phases. They have no query of a URL and no sentence
+/// of an error.
+fn spans(
+    claimed: &Claimed,
+    result: &CopyResult,
+    progress: &Progress,
+    context: SpanContext,
+    took: Duration,
+) -> Vec<Span> {
+    let (file, ended) = (&claimed.file, SystemTime::now());
+    let began = ended.checked_sub(took).unwrap_or(ended);
+    let url = |text: &str| Location::parse(text).map_or_else(|_| String::new(), |place| place.to_string());
+    let parent = submission_span(claimed).map(|span| span.span);
+    let span = Span::new(context, parent, "copy", SpanKind::Client, began, ended)
+        .text("crossload.job.id", &file.job.to_string())
+        .number("crossload.file.id", u64::try_from(file.id.0).unwrap_or_default())
+        .number("crossload.attempt", u64::from(file.attempts) + 1)
+        .text("crossload.source", &url(&file.source))
+        .text("crossload.destination", &url(&file.destination))
+        .text("crossload.vo", &file.vo)
+        .number("crossload.bytes", progress.moved_bytes());
+    let span = match result {
+        CopyResult::Failed { problem, .. }
+        | CopyResult::Hold { problem, .. }
+        | CopyResult::Wait { problem, .. }
+        | CopyResult::Remains { problem, .. } => span
+            .text("error.type", &problem.code)
+            .text("crossload.error.side", &problem.side)
+            .text("crossload.error.phase", &problem.phase)
+            .failed(&format!("{} {}: {}", problem.side, problem.phase, problem.code)),
+        CopyResult::Finished { .. } | CopyResult::Found { .. } | CopyResult::Hop { .. } => span,
+    };
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let marks = progress.marks();
+    let marks: Vec<_> = marks.iter().map(|(phase, at)| (phase.name(), micros(*at))).collect();
+    let mut spans = phases(&span, &marks, micros(took), began);
+    spans.push(span);
+    spans
 }
 
 /// What happened to a file. Its URLs are stored without what may be secret.

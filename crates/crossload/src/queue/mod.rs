@@ -95,9 +95,7 @@ async fn serve(
     server::gather_randomness()?;
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
-    let traces = Traces::of_server(configuration, "crossload-queue", log)?;
-    let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
-    let observer = Arc::new(observer.with_traces(traces.clone()));
+    let observer = observer(configuration, log, &metrics)?;
     let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
@@ -122,11 +120,11 @@ async fn serve(
         s3_keys: S3Keys::new(catalog.clone(), vault.clone()),
     });
     let tapes = Arc::new(RemoteTapes::new(client.clone(), credentials.clone()));
-    let copier = Arc::new(RemoteCopier::new(client.clone(), Budget::new(), credentials));
+    let copier = RemoteCopier::new(client.clone(), Budget::new(), credentials);
     let capabilities = copier.capabilities();
     let kept = KeptCapabilities::start(capabilities.clone(), catalog.clone());
     let worker = settings.worker.clone();
-    let copier = Arc::new(LoggedCopier::new(copier, log.clone()));
+    let copier = logged(copier, log, observer.traces());
     let service = Service::start(settings, catalog.clone(), copier).await?;
     tokio::spawn(metrics::log_faults(service.faults(), log.clone()));
     let tape = Tape::start(tape_settings(configuration), catalog.clone(), tapes);
@@ -149,8 +147,7 @@ async fn serve(
         tokio::spawn(async move { door.accept(acceptor).await });
         output::line(&format!("listening on {}://{address}", parts.scheme()));
     }
-    let part: Arc<dyn Part> = metrics::QueuePart::new(service.clone(), webhooks);
-    let part = AdminParts(vec![part, traces.part()]);
+    let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
@@ -163,9 +160,23 @@ async fn serve(
     kept.stop().await;
     messages.stop(GRACE).await;
     posting.stop(GRACE).await;
-    traces.stop().await;
+    parts.ground.observer.traces().stop().await;
     log.write("stopped", &json!({}));
     Ok(())
+}
+
+/// What counts, logs and traces requests.
+fn observer(configuration: &Configuration, log: &Log, metrics: &Arc<Metrics>) -> Result<Arc<Observer>, Failure> {
+    let traces = Traces::of_server(configuration, "crossload-queue", log)?;
+    let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
+    Ok(Arc::new(observer.with_traces(traces)))
+}
+
+/// The copier with a line in the log and spans for each attempt.
+fn logged(copier: RemoteCopier, log: &Log, traces: &Traces) -> Arc<LoggedCopier> {
+    let sampler = traces.clone();
+    let copier = copier.sampling(move |span| sampler.takes(span));
+    Arc::new(LoggedCopier::new(Arc::new(copier), log.clone(), traces.clone()))
 }
 
 /// What the door keeps in the database by itself.
@@ -253,7 +264,7 @@ impl Parts {
         configuration: &Configuration,
         state: &State,
         metrics: Arc<Metrics>,
-        part: AdminParts,
+        part: Arc<metrics::QueuePart>,
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
@@ -267,6 +278,7 @@ impl Parts {
         let tasks = threads.task_count();
         let (trust_files, log) = (self.trust_files.clone(), self.ground.log.clone());
         let (shown, fair_share) = (observer.clone(), self.ground.fair_share.clone());
+        let all: Vec<Arc<dyn Part>> = vec![part, observer.traces().part()];
         let recent = log.clone();
         recent.keep_recent();
         let admin = Arc::new(Admin {
@@ -281,7 +293,7 @@ impl Parts {
             refresh: Box::new(move || shown.show_shares(&fair_share)),
             tasks: Box::new(move || tasks.now()),
             stopping: Box::new(|| false),
-            part: Some(Arc::new(part)),
+            part: Some(Arc::new(AdminParts(all))),
         });
         let log = Arc::new(AdminLog(observer));
         let door = door_admin::door(address.ip(), admin, PRODUCT.to_owned(), log);

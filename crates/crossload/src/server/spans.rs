@@ -2,12 +2,14 @@
 //! conventions where one exists, no query of a URL, no name of a user, and no sentence of an error,
 //! which could have one.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use endpoint::ids::fresh_span;
 use endpoint::{ErrorFacts, Protocol, RequestRecord, TransferRecord};
 use telemetry::{Span, SpanKind};
 use types::{Location, SpanContext};
+
+use crate::traces::steps::{after, before, phases};
 
 /// Methods that can be names of spans: the others are what a client likes (semantic conventions for
 /// HTTP spans, `http.request.method`).
@@ -30,14 +32,6 @@ const KNOWN_METHODS: [&str; 17] = [
     "REPORT",
     "UNLOCK",
 ];
-
-fn before(moment: SystemTime, us: u64) -> SystemTime {
-    moment.checked_sub(Duration::from_micros(us)).unwrap_or(moment)
-}
-
-fn after(moment: SystemTime, us: u64) -> SystemTime {
-    moment.checked_add(Duration::from_micros(us)).unwrap_or(moment)
-}
 
 /// The span of a request that has ended at `ended`. `context` is that of the record. XRootD
 /// requests belong to a trace only if the client named one.
@@ -159,19 +153,10 @@ pub(super) fn of_copy(record: &TransferRecord, context: SpanContext, ended: Syst
     spans
 }
 
-/// The phases as steps of a span: each lasts until the next one begins.
-fn phases(whole: &Span, phases_us: &[(&'static str, u64)], total_us: u64, began: SystemTime) -> Vec<Span> {
-    let ends = phases_us.iter().skip(1).map(|(_, us)| *us).chain([total_us]);
-    let steps = phases_us.iter().zip(ends);
-    steps
-        .map(|((name, from), to)| whole.step(fresh_span(), name, after(began, *from), after(began, to)))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
-    use std::time::UNIX_EPOCH;
+    use std::time::{Duration, UNIX_EPOCH};
 
     use telemetry::{TraceSource, export_request};
     use types::{Error, ErrorCode, Phase, Side};

@@ -33,6 +33,7 @@ pub(super) async fn submit(State(settings): Shared, client: Client, body: Body) 
     let submission = submission::read(&body, &from)?;
     drop(body);
     let mut job = submission.job;
+    job.options.traceparent = admission::trace_of(&client);
     match admission::delegated(&settings, &caller, &mut job).await? {
         Delegated::Enough => {}
         Delegated::None => {

@@ -68,6 +68,7 @@ pub(super) async fn submit(
     drop(body);
     let submission = new.read(&from)?;
     let mut job = submission.job;
+    job.options.traceparent = admission::trace_of(&client);
     let refused = |detail: &str| {
         let error = Error::new(ErrorCode::DelegationMissing, Side::Client, Phase::Authenticate);
         ApiError::from(error.with_detail(detail))

@@ -23,6 +23,8 @@ pub struct Client {
     pub is_encrypted: bool,
     /// The request's name, under which the log has it.
     pub request_id: String,
+    /// The trace context of the request, if the client sent one.
+    pub traceparent: Option<String>,
     credential: Result<Arc<Credential>>,
 }
 
@@ -32,6 +34,7 @@ impl Client {
             address: exchange.peer,
             is_encrypted: exchange.connection.stream.is_encrypted(),
             request_id: exchange.record.request_id.clone(),
+            traceparent: exchange.record.parent_span.and(exchange.record.traceparent.clone()),
             credential: exchange.credential.clone(),
         }
     }

@@ -14,6 +14,7 @@ mod outcome;
 mod report;
 mod shown;
 mod size;
+mod traced;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -41,6 +42,8 @@ use lost::Whole;
 use order::FileOrder;
 pub(crate) use outcome::problem;
 use outcome::{failed, is_of_present_way, with_earlier_ways, without};
+use traced::Samples;
+pub use traced::{attempt_span, submission_span};
 
 /// The credentials of one copy.
 #[derive(Clone, Debug, Default)]
@@ -99,6 +102,7 @@ pub struct RemoteCopier {
     learned: LearnedAbilities,
     capabilities: Arc<Capabilities>,
     source: Arc<dyn CopySource>,
+    samples: Samples,
 }
 
 impl RemoteCopier {
@@ -111,6 +115,7 @@ impl RemoteCopier {
             learned: LearnedAbilities::default(),
             capabilities: Arc::default(),
             source,
+            samples: Arc::new(|_| false),
         }
     }
 
@@ -134,7 +139,7 @@ impl RemoteCopier {
         roles: Roles,
         progress: &'a Progress,
     ) -> Result<Attempt<'a>> {
-        let order = FileOrder::of(claimed, &access)?;
+        let order = FileOrder::of(claimed, &access, self.traceparent(claimed, progress))?;
         Ok(Attempt {
             copier: self,
             claimed,

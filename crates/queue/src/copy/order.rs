@@ -39,7 +39,7 @@ impl FileOrder {
     /// # Errors
     /// `bad_url` and `bad_request` for what a storage cannot be asked for. Submissions are checked,
     /// so this is what an older release stored.
-    pub(super) fn of(claimed: &Claimed, access: &EndAccess) -> Result<Self> {
+    pub(super) fn of(claimed: &Claimed, access: &EndAccess, traceparent: String) -> Result<Self> {
         let (file, job) = (&claimed.file, &claimed.job);
         // As FTS, which does nothing but copy then.
         let checksum_mode = match job.options.is_strict_copy {
@@ -57,7 +57,7 @@ impl FileOrder {
             overwrites: overwrites(claimed),
             copy_mode: file.options.copy_mode,
             client_info: format!("job-id={};file-id={};retry={}", job.id, file.id, file.attempts),
-            traceparent: traceparent(claimed),
+            traceparent,
         })
     }
 }
@@ -112,13 +112,6 @@ fn wanted(mode: ChecksumMode, text: Option<&str>) -> Result<WantedChecksum> {
         }
     };
     Ok(WantedChecksum { mode, algorithm, given })
-}
-
-fn traceparent(claimed: &Claimed) -> String {
-    let trace = u128::from_be_bytes(claimed.job.id.0);
-    // A span of zeros is invalid; numbers of files begin with one.
-    let span = (claimed.file.id.0 as u64) << 16 | u64::from(claimed.file.attempts);
-    format!("00-{trace:032x}-{span:016x}-01")
 }
 
 #[cfg(test)]

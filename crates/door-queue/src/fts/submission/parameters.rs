@@ -160,6 +160,7 @@ impl Parameters {
             target_qos: Some(self.text("target_qos")?).filter(|qos| !qos.is_empty()),
             hops: self.hops()?,
             proxy: None,
+            traceparent: None,
         })
     }
 
