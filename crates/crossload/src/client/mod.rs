@@ -46,6 +46,7 @@ mod tape;
 mod top;
 mod totals;
 mod trace;
+mod traced;
 mod tree;
 mod usage;
 mod walk;
@@ -138,6 +139,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     // An issuer gets none of the credentials for storages.
     let shows_credentials = !matches!(command, Command::Login(_) | Command::Logout(_));
     let command = with_defaults(session, command)?;
+    session.set_traces(traced::start(session, &command)?);
     let url = service_url(&command).map(|text| session.url(text)).transpose()?;
     if let Some(text) = service_url(&command) {
         session.use_remote(text).await?;
@@ -162,6 +164,7 @@ async fn carry_out(session: &Arc<ClientContext>, command: Command, timeout: Opti
     };
     // Parts of failed uploads are removed in the background, which may end with this function.
     session.client.settle().await;
+    session.traces().stop().await;
     match ended {
         Ok(0) => Ok(0),
         _ if is_output_all && !output::has_reader() => Ok(UNREAD),

@@ -29,6 +29,7 @@ use crate::made_client::client_options;
 use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
 use crate::remotes::state_directory;
 use crate::{authorities, output};
+use crate::traces::Traces;
 use storage::local::{self, LocalEntries, LocalFiles, Unfit};
 
 /// Entries of a local directory that are read at once.
@@ -58,6 +59,8 @@ pub(crate) struct ClientContext {
     stores: Mutex<BTreeMap<String, bool>>,
     remotes: NamedRemotes,
     trace: Trace,
+    /// Where spans of the command go.
+    traces: Mutex<Traces>,
     /// The directory that names are relative to, in a shell.
     directory: Mutex<Option<Place>>,
     /// The place of the last request.
@@ -131,6 +134,7 @@ impl ClientContext {
             stores: Mutex::default(),
             remotes: NamedRemotes::default(),
             trace: trace(common)?,
+            traces: Mutex::default(),
             directory: Mutex::new(None),
             asked: Mutex::new(None),
         })
@@ -256,6 +260,21 @@ impl ClientContext {
         options: &mut TransferOptions,
     ) -> Result<()> {
         self.remotes.apply(places, options)
+    }
+
+    /// Sets where spans of the command go.
+    pub(crate) fn set_traces(&self, traces: Traces) {
+        *self.traces.lock().unwrap_or_else(PoisonError::into_inner) = traces;
+    }
+
+    /// Where spans of the command go; nowhere unless it is set.
+    pub(crate) fn traces(&self) -> Traces {
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What TLS trusts.
+    pub(crate) fn tls(&self) -> &ClientTls {
+        &self.tls
     }
 
     /// Options for further clients of this command.

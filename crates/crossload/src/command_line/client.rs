@@ -429,6 +429,9 @@ pub(crate) struct TransferOptions {
         help_heading = "Transfer"
     )]
     pub(crate) scitag: Option<u16>,
+    /// Export traces to the collector (OTLP) at this URL [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL", help_heading = "Transfer")]
+    pub(crate) traces_to: Option<String>,
     /// Whether the checksums of both sides are compared
     ///
     /// Default: if both sides report one; with -r and sync, a file without one fails if others of

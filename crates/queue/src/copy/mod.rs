@@ -140,17 +140,14 @@ impl RemoteCopier {
         progress: &'a Progress,
     ) -> Result<Attempt<'a>> {
         let order = FileOrder::of(claimed, &access, self.traceparent(claimed, progress))?;
+        let (from, to) = (order.source.clone(), order.destination.clone());
+        let source = resource(&order, from, access.source, Side::Source, claimed);
+        let destination = resource(&order, to, access.destination, Side::Destination, claimed);
         Ok(Attempt {
             copier: self,
             claimed,
-            source: resource(&order, order.source.clone(), access.source, Side::Source, claimed),
-            destination: resource(
-                &order,
-                order.destination.clone(),
-                access.destination,
-                Side::Destination,
-                claimed,
-            ),
+            source,
+            destination,
             order,
             roles,
             progress,

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use endpoint::ids::child_trace;
 use storage::local::discard_part;
 use transfer::route::{Plan, Way};
 use transfer::{Flow, Order, Progress, Streams, Verification};
@@ -13,6 +12,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 use super::super::place::Place;
 use super::super::report::Done;
 use super::super::session::Info;
+use super::super::traced::Begun;
 use super::super::tree::Pair;
 use super::decide::How;
 use super::ways::{Copied, NotCompared};
@@ -22,10 +22,20 @@ use crate::command_line::{ChecksumMode, TransferOptions, Verify};
 impl Copier {
     /// Copies a file.
     pub(super) async fn copy_file(&self, pair: &Pair, how: How) -> Result<()> {
+        let progress = Progress::counted_in(&self.session.budget, Flow::Through);
+        let traces = self.session.traces();
+        let span = Begun::new(&traces, progress.span());
+        let copied = self.copy_traced(pair, how, &progress, span.traceparent()).await;
+        if !self.settings.transfer.dry_run {
+            span.copied(&traces, [&pair.source, &pair.target], &progress, copied.as_ref().err());
+        }
+        copied
+    }
+
+    async fn copy_traced(&self, pair: &Pair, how: How, progress: &Progress, traceparent: String) -> Result<()> {
         let Pair {
             source, target, info, ..
         } = pair;
-        let progress = Progress::counted_in(&self.session.budget, Flow::Through);
         let mut job = ways::FileCopy {
             session: &self.session,
             options: &self.settings.transfer,
@@ -35,8 +45,8 @@ impl Copier {
             target,
             order: self.order(how, info),
             is_absent: how.is_absent,
-            progress: &progress,
-            traceparent: child_trace(None),
+            progress,
+            traceparent,
         };
         let mut plan = ways::plan(&job).await?;
         self.warn_of_limit(&plan);
@@ -60,9 +70,9 @@ impl Copier {
             progress.set_total(bytes);
         }
         job.order.expected.clone_from(&expected);
-        let running = self.totals.begin(&progress);
-        let number = self.under_way.begin(pair, how.is_absent, &progress);
-        let copied = self.report.watch(&progress, job.copy(&mut plan)).await;
+        let running = self.totals.begin(progress);
+        let number = self.under_way.begin(pair, how.is_absent, progress);
+        let copied = self.report.watch(progress, job.copy(&mut plan)).await;
         self.under_way.end(number);
         if copied.is_err() {
             self.report.tried(source, &plan);

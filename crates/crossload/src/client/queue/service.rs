@@ -82,6 +82,20 @@ impl<'a> Queue<'a> {
     /// # Errors
     /// No connection or no answer.
     pub(super) async fn send(&self, method: ServiceMethod, path: &str, body: &Secret) -> Result<ServiceAnswer> {
+        self.send_in(None, method, path, body).await
+    }
+
+    /// The same as a part of this trace.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub(super) async fn send_in(
+        &self,
+        traceparent: Option<String>,
+        method: ServiceMethod,
+        path: &str,
+        body: &Secret,
+    ) -> Result<ServiceAnswer> {
         let call = ServiceCall {
             method,
             content_type: match path.ends_with("/credential") {
@@ -93,7 +107,9 @@ impl<'a> Queue<'a> {
             webhook: None,
             answer_bytes_max: QUEUE_ANSWER_BYTES_MAX,
         };
-        let answer = self.session.client.call(&self.place(path)?, &call).await;
+        let mut place = self.place(path)?;
+        place.access.traceparent = traceparent;
+        let answer = self.session.client.call(&place, &call).await;
         answer.map_err(told_of_tls)
     }
 

@@ -104,7 +104,7 @@ impl<'a> SingleCopies<'a> {
             is_chosen: false,
             job: &job,
         };
-        let submitted = submit(&self.queue, who, &submission).await;
+        let submitted = submit(&self.queue, who, &submission, None).await;
         submitted.map(|(id, _)| id).map_err(|failure| JobFailure {
             side: Side::Queue,
             code: failure.code.unwrap_or(ErrorCode::PeerFailed).name().to_owned(),

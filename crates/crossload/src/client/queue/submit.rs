@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use credentials::inspect;
+use endpoint::ids::fresh_span;
 use identity::name_uuid::name_uuid;
 use net::random::random;
 use remote::ServiceMethod;
@@ -20,6 +21,7 @@ use super::times::{now_ms, until};
 use super::watch::{Watched, longer, poll};
 use crate::client::credentials::token_in;
 use crate::client::session::ClientContext;
+use crate::client::traced::Begun;
 use crate::command_line::QueueSubmitOptions;
 use crate::dates::instant;
 use crate::failure::Failure;
@@ -76,7 +78,13 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
             is_chosen,
             job,
         };
-        let (id, told) = submit(&queue, &who, &submission).await?;
+        let (traces, place) = (session.traces(), queue.place("/jobs")?);
+        let span = Begun::new(&traces, fresh_span());
+        let traceparent = traces.is_on().then(|| span.traceparent());
+        let submitted = submit(&queue, &who, &submission, traceparent).await;
+        let job = submitted.as_ref().ok().map(|(id, _)| id.as_str());
+        span.submitted(&traces, place.location.host(), job);
+        let (id, told) = submitted?;
         match options.common.json {
             true => output::json(&json!({"job_id": id, "files": job.file_count()})),
             false => output::line(&id),
@@ -157,13 +165,17 @@ pub(super) async fn submit(
     queue: &Queue<'_>,
     who: &Who,
     submission: &Submission<'_>,
+    traceparent: Option<String>,
 ) -> Result<(String, Value), Failure> {
     let body = submission.job.body(&submission.name);
     let mut may_exist = submission.is_chosen;
     let mut has_delegated = false;
     let mut pause = QUEUE_LOOK_PAUSE_MIN;
     for attempt in 1.. {
-        let failure = match queue.send(ServiceMethod::Post, "/jobs", &body).await {
+        let sent = queue
+            .send_in(traceparent.clone(), ServiceMethod::Post, "/jobs", &body)
+            .await;
+        let failure = match sent {
             Ok(answer) if answer.is_success() => {
                 let told = queue.read("/jobs", &answer)?;
                 return Ok((id_of(queue, &told)?, told));

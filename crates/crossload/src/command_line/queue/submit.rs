@@ -56,6 +56,9 @@ pub(crate) struct QueueSubmitOptions {
     /// Time between two looks at a job with --blocking [default: 0.5 s, growing to 30 s]
     #[arg(short, long, value_name = "TIME", value_parser = time)]
     pub(crate) interval: Option<Duration>,
+    /// Export traces to the collector (OTLP) at this URL [default: OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL")]
+    pub(crate) traces_to: Option<String>,
     /// Only print the jobs as JSON; tokens are left out
     #[arg(long)]
     pub(crate) dry_run: bool,
