@@ -30,3 +30,4 @@ mod steering;
 mod tape;
 mod tape_xrootd;
 mod tokens;
+mod traced;
