@@ -13,7 +13,7 @@ use endpoint::{Change, ExportPath, PeerCredential, TransferOutcome, TransferStar
 use http_wire::{ContentType, CopyPeer, CopyRequest, Marker, Outcome as LastLine, RequestHead};
 use net::tls::ClientIdentity;
 use policy::Operation;
-use remote::{Access, ActivityNote, Delegation, Direction, Resource, Trace};
+use remote::{Access, ActivityNote, Delegation, Direction, Resource, Steps, Trace};
 use storage::Overwrite;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use transfer::route::check_peer;
@@ -202,6 +202,8 @@ fn resource(
             signed_for: None,
             trace: Trace::default(),
             activity: ActivityNote::default(),
+            // The copy sets it.
+            steps: Steps::default(),
         },
         side: direction.peer_side(),
     }

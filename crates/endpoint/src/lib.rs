@@ -62,8 +62,8 @@ pub use locks::{
 pub use name_changes::NameChanges;
 pub use permit::Permit;
 pub use record::{
-    DelegationStep, Ending, ErrorFacts, Moved, PeerCredential, Protocol, RequestLog, RequestRecord, TransferOutcome,
-    TransferRecord, TransferStart, elapsed_us, span_of, trace_for,
+    DelegationStep, Ending, ErrorFacts, Moved, PeerCredential, Protocol, RequestLog, RequestRecord, StepTime,
+    TransferOutcome, TransferRecord, TransferStart, elapsed_us, span_of, trace_for,
 };
 pub use refusals::Refusals;
 pub use requester::Requester;

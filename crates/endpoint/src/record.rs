@@ -515,8 +515,22 @@ pub struct TransferRecord {
     pub verified: Option<String>,
     /// When each phase began, in microseconds from the start.
     pub phases_us: Vec<(&'static str, u64)>,
+    /// The steps of its connections, and its wait for the first byte.
+    #[serde(skip)]
+    pub steps: Vec<StepTime>,
     /// Duration in microseconds.
     pub total_us: u64,
+}
+
+/// A step of a copy, in microseconds from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTime {
+    /// Its name.
+    pub name: &'static str,
+    /// When it began.
+    pub began_us: u64,
+    /// When it ended.
+    pub ended_us: u64,
 }
 
 #[cfg(test)]

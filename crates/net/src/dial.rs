@@ -2,7 +2,7 @@
 //! (RFC 8305), so that a broken address family costs a quarter of a second and not a minute.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::limits::DIAL_ATTEMPT_DELAY;
 use tokio::net::TcpStream;
@@ -11,6 +11,15 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::address::AddressPolicy;
 use crate::resolve::Resolver;
+
+/// A connection, and when the name of its host was resolved.
+#[derive(Debug)]
+pub struct Dialled {
+    /// The connection.
+    pub stream: TcpStream,
+    /// When the addresses of the host were known.
+    pub resolved: Instant,
+}
 
 /// Connects to `host` (a name or an address, IPv6 with or without brackets).
 ///
@@ -24,10 +33,27 @@ pub async fn dial(
     timeout: Duration,
     side: Side,
 ) -> Result<TcpStream, Error> {
+    let dialled = dial_timed(host, port, policy, timeout, side).await?;
+    Ok(dialled.stream)
+}
+
+/// As [`dial`], with the time of the look-up.
+///
+/// # Errors
+/// As [`dial`].
+pub async fn dial_timed(
+    host: &str,
+    port: u16,
+    policy: AddressPolicy,
+    timeout: Duration,
+    side: Side,
+) -> Result<Dialled, Error> {
     let attempt = async {
         let allowed = allowed(host, port, policy, side).await?;
+        let resolved = Instant::now();
         let stream = race(interleave(allowed), side).await?;
-        refuse_ourselves(stream, policy, side)
+        let stream = refuse_ourselves(stream, policy, side)?;
+        Ok::<_, Error>(Dialled { stream, resolved })
     };
     within(timeout, attempt, host, port, side).await
 }

@@ -198,3 +198,5 @@ pub const S3_COPIED_PART_BYTES: u64 = 512 * 1024 * 1024;
 pub const S3_PARTS_COPIED_AT_ONCE: usize = 4;
 /// Ranges of one object that are read at the same time.
 pub const S3_RANGES_AT_ONCE: usize = 8;
+/// Most steps of connections that are kept for the trace of a transfer: the first ones.
+pub const STEPS_KEPT_MAX: usize = 16;

@@ -13,6 +13,7 @@ use xroot_wire::ErrorNumber;
 use crate::activity::ActivityNote;
 use crate::client::ClientOptions;
 use crate::options::Delegation;
+use crate::steps::Steps;
 use crate::trace::Trace;
 
 /// The words of our servers for a peer that they may not connect to, in lower case.
@@ -118,6 +119,8 @@ pub struct Access {
     pub trace: Trace,
     /// Notes what is being done with the resource.
     pub activity: ActivityNote,
+    /// Notes the steps of the connections that it needs.
+    pub steps: Steps,
 }
 
 impl Access {

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use net::Ends;
-use remote::CreatedFile;
+use remote::{CreatedFile, Steps};
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -44,6 +45,9 @@ struct Inner {
     stop: Notify,
     ending: AtomicU8,
     span: u64,
+    steps: Steps,
+    /// When the first byte reached the sink, in microseconds from the start; 0 before that.
+    first_byte_us: AtomicU64,
 }
 
 /// The end of the transfer is open.
@@ -73,6 +77,10 @@ struct Connections {
 /// Stands for an unknown size.
 const UNKNOWN: u64 = u64::MAX;
 
+fn micros(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// The index of a phase.
 fn index_of(phase: Phase) -> u8 {
     let index = Phase::ALL.iter().position(|known| *known == phase);
@@ -97,6 +105,8 @@ impl Default for Inner {
             stop: Notify::new(),
             ending: AtomicU8::new(OPEN),
             span: fresh_span(),
+            steps: Steps::kept(),
+            first_byte_us: AtomicU64::new(0),
         }
     }
 }
@@ -188,7 +198,10 @@ impl Progress {
 
     /// Counts bytes that have reached the sink.
     pub fn add_moved(&self, bytes: u64) {
-        self.inner.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.inner.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before == 0 && bytes > 0 {
+            self.note_first_byte();
+        }
         if let Some((budget, flow)) = self.inner.counted_in.get() {
             budget.add_moved(*flow, bytes);
         }
@@ -196,6 +209,38 @@ impl Progress {
             .iter()
             .flat_map(|flows| flows.iter())
             .for_each(|flow| flow.add(bytes));
+    }
+
+    fn note_first_byte(&self) {
+        let (unset, now_us) = (0, micros(self.inner.started.elapsed()).max(1));
+        let first = &self.inner.first_byte_us;
+        let _ = first.compare_exchange(unset, now_us, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Where the steps of the transfer's connections are noted.
+    #[must_use]
+    pub fn steps(&self) -> Steps {
+        self.inner.steps.clone()
+    }
+
+    /// The steps of its connections, and its wait for the first byte.
+    #[must_use]
+    pub fn step_times(&self) -> Vec<StepTime> {
+        let since = |moment: Instant| micros(moment.saturating_duration_since(self.inner.started));
+        let connecting = self.inner.steps.all().into_iter().map(|step| StepTime {
+            name: step.name,
+            began_us: since(step.began),
+            ended_us: since(step.ended),
+        });
+        let first_us = self.inner.first_byte_us.load(Ordering::Relaxed);
+        let marks = self.marks();
+        let begun = marks.iter().find(|(phase, _)| *phase == Phase::Transfer);
+        let waiting = begun.filter(|_| first_us > 0).map(|(_, at)| StepTime {
+            name: "first byte",
+            began_us: micros(*at),
+            ended_us: first_us.max(micros(*at)),
+        });
+        connecting.chain(waiting).collect()
     }
 
     /// Marks the flows of connections that begin from now on.
@@ -437,6 +482,15 @@ mod tests {
         }
         progress.enter(Phase::Transfer);
         assert_eq!(progress.marks().len(), Phase::ALL.len());
+        assert!(progress.step_times().is_empty());
+        progress.add_moved(1);
+        let first = progress.step_times();
+        progress.add_moved(1);
+        assert_eq!(
+            (progress.step_times(), first.len()),
+            (first, 1),
+            "the first byte counts"
+        );
         assert_eq!(progress.total_bytes(), None);
     }
 }

@@ -206,7 +206,7 @@ pub struct RunningCopy {
 impl RunningCopy {
     /// Begins a copy, and reports its start.
     #[must_use]
-    pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, job: CopyJob) -> Self {
+    pub fn begin(events: Arc<dyn TransferEvents>, start: TransferStart, slot: Slot, mut job: CopyJob) -> Self {
         let flow = match job.direction {
             Direction::Pull => Flow::In,
             Direction::Push => Flow::Out,
@@ -217,6 +217,7 @@ impl RunningCopy {
             export_path: job.export_path.clone(),
         });
         let progress = Arc::new(Progress::counted_in(&slot.budget, flow));
+        job.peer.access.steps = progress.steps();
         events.transfer_started(&start, &progress);
         Self {
             engine: slot.runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
@@ -324,6 +325,7 @@ fn record(
             .iter()
             .map(|(phase, at)| (phase.name(), micros(*at)))
             .collect(),
+        steps: progress.step_times(),
         total_us: micros(progress.elapsed()),
     }
 }

@@ -133,7 +133,7 @@ fn a_job_is_one_trace_from_its_client_to_both_endpoints() {
     let trace = &told[0].trace;
     assert!(told.iter().all(|span| span.trace == *trace), "{told:#?}");
     let pull = find(&told, "to", "pull").expect("just seen");
-    for phase in ["open", "transfer", "commit"] {
+    for phase in ["open", "connect", "tls", "transfer", "first byte", "commit"] {
         let is_step = |span: &&Told| span.name == phase && span.parent.as_ref() == Some(&pull.id);
         assert!(told.iter().any(|span| is_step(&span)), "{phase}: {told:#?}");
     }

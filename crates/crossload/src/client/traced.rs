@@ -13,7 +13,7 @@ use crate::command_line::{Command, QueueAction};
 use crate::failure::Failure;
 use crate::made_client::new_client;
 use crate::output;
-use crate::traces::steps::phases;
+use crate::traces::steps::{phases, steps};
 use crate::traces::{Collector, Traces};
 
 /// The variable with the trace that a command is part of (OpenTelemetry, "Environment Variables as
@@ -93,8 +93,9 @@ impl Begun {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let marks = progress.marks();
         let marks: Vec<_> = marks.iter().map(|(phase, at)| (phase.name(), micros(*at))).collect();
-        let steps = phases(&span, &marks, micros(progress.elapsed()), self.began);
-        steps.into_iter().chain([span]).for_each(|span| traces.export(span));
+        let mut all = phases(&span, &marks, micros(progress.elapsed()), self.began);
+        all.extend(steps(&span, &progress.step_times(), self.began));
+        all.into_iter().chain([span]).for_each(|span| traces.export(span));
     }
 
     /// Exports the span of the submission of a job.

@@ -14,7 +14,7 @@ use types::{Location, SpanContext};
 
 use crate::server::log::Log;
 use crate::traces::Traces;
-use crate::traces::steps::phases;
+use crate::traces::steps::{phases, steps};
 
 /// A copier whose attempts are in the log.
 pub(super) struct LoggedCopier {
@@ -102,6 +102,7 @@ fn spans(
     let marks = progress.marks();
     let marks: Vec<_> = marks.iter().map(|(phase, at)| (phase.name(), micros(*at))).collect();
     let mut spans = phases(&span, &marks, micros(took), began);
+    spans.extend(steps(&span, &progress.step_times(), began));
     spans.push(span);
     spans
 }

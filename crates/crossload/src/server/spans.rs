@@ -9,7 +9,7 @@ use endpoint::{ErrorFacts, Protocol, RequestRecord, TransferRecord};
 use telemetry::{Span, SpanKind};
 use types::{Location, SpanContext};
 
-use crate::traces::steps::{after, before, phases};
+use crate::traces::steps::{after, before, phases, steps};
 
 /// Methods that can be names of spans: the others are what a client likes (semantic conventions for
 /// HTTP spans, `http.request.method`).
@@ -149,6 +149,7 @@ pub(super) fn of_copy(record: &TransferRecord, context: SpanContext, ended: Syst
         span = with_error(span, error).failed(&reason(error));
     }
     let mut spans = phases(&span, &record.phases_us, record.total_us, began);
+    spans.extend(steps(&span, &record.steps, began));
     spans.push(span);
     spans
 }

@@ -1,7 +1,8 @@
-//! The phases of a copy as spans below that of the copy.
+//! The phases and steps of a copy as spans below that of the copy.
 
 use std::time::{Duration, SystemTime};
 
+use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use telemetry::Span;
 
@@ -21,5 +22,16 @@ pub(crate) fn phases(whole: &Span, phases_us: &[(&'static str, u64)], total_us: 
     let steps = phases_us.iter().zip(ends);
     steps
         .map(|((name, from), to)| whole.step(fresh_span(), name, after(began, *from), after(began, to)))
+        .collect()
+}
+
+/// The steps of connecting, and the wait for the first byte, as steps of a span.
+pub(crate) fn steps(whole: &Span, times: &[StepTime], began: SystemTime) -> Vec<Span> {
+    let times = times.iter();
+    times
+        .map(|step| {
+            let (from, to) = (after(began, step.began_us), after(began, step.ended_us));
+            whole.step(fresh_span(), step.name, from, to)
+        })
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use std::iter;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::limits::{
     ACCEPTED_POLL_PERIOD, ACCEPTED_POLLS_MAX, CONTINUE_WAIT, INTERIM_ANSWERS_MAX, KEPT_ANSWER_WAIT, RETRY_AFTER_MIN,
@@ -12,7 +12,7 @@ use crate::limits::{
 use http_wire::{HeadLimits, Method, RequestBuilder, ResponseHead, shown_request};
 use net::Stream;
 use net::Waits;
-use net::dial::dial;
+use net::dial::dial_timed;
 use net::http::Connection;
 use types::limits::REDIRECTS_MAX;
 use types::{Error, ErrorCode, Phase, Result, Scheme};
@@ -297,14 +297,20 @@ impl Client {
         let (host, port) = (file.location.host(), file.location.port());
         let dialled = PinnedHost::dialled(self.pin.as_ref(), host);
         let addresses = file.addresses(options).await;
-        let tcp = dial(dialled, port, addresses, options.connect, file.side).await?;
+        let (steps, begun) = (&file.access.steps, Instant::now());
+        let reached = dial_timed(dialled, port, addresses, options.connect, file.side).await?;
+        let (tcp, connected) = (reached.stream, Instant::now());
+        steps.note("resolve", begun, reached.resolved);
+        steps.note("connect", reached.resolved, connected);
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,
         };
         let stream = if file.location.scheme() == Scheme::Https {
             let tls = options.tls.showing(file.access.identity.as_ref());
-            Stream::connect_tls(tcp, &tls, host, file.side, waits).await?
+            let stream = Stream::connect_tls(tcp, &tls, host, file.side, waits).await?;
+            steps.note("tls", connected, Instant::now());
+            stream
         } else {
             Stream::clear(tcp, net::Role::Peer(file.side), waits)
         };

@@ -1,12 +1,12 @@
 //! Opening a session: connecting, protocol version, TLS, login, authentication.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::limits::{ROOT_HELLO_TIMEOUT, ROOT_WORDS_BYTES_MAX};
 use credentials::x509::Unsigned;
 use gsi_wire::gsi::ServerEntry;
-use net::dial::dial;
+use net::dial::dial_timed;
 use net::tls::ClientIdentity;
 use net::{Frames, Role, Stream, Waits};
 use types::{Error, ErrorCode, Phase, Result, Scheme, Secret};
@@ -160,7 +160,11 @@ impl<'a> SetUp<'a> {
             options, server, file, ..
         } = *self;
         let addresses = file.addresses(options).await;
-        let tcp = dial(server.host, server.port, addresses, options.connect, file.side).await?;
+        let (steps, begun) = (&file.access.steps, Instant::now());
+        let reached = dial_timed(server.host, server.port, addresses, options.connect, file.side).await?;
+        let tcp = reached.stream;
+        steps.note("resolve", begun, reached.resolved);
+        steps.note("connect", reached.resolved, Instant::now());
         let waits = Waits {
             handshake: options.connect,
             stall: options.stall,
@@ -199,7 +203,9 @@ impl<'a> SetUp<'a> {
                     // and only gsi delegates.
                     let shown = file.access.identity.as_ref().filter(|_| !self.delegates);
                     let tls = options.tls.showing(shown);
+                    let begun = Instant::now();
                     frames = frames.upgrade_client(&tls, file.location.host()).await?;
+                    file.access.steps.note("tls", begun, Instant::now());
                     handshake.on_tls()?
                 }
                 Step::Authenticate(_) if self.delegates && gsi.is_some() => {

@@ -284,6 +284,7 @@ impl FileCopy<'_> {
     fn resource(&self, location: &Location, side: Side) -> Resource {
         let mut resource = self.session.labelled(location, side, self.options.scitag);
         resource.access.traceparent = Some(self.traceparent.clone());
+        resource.access.steps = self.progress.steps();
         resource
     }
 
