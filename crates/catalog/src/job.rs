@@ -196,8 +196,8 @@ pub struct JobOptions {
     pub hops: Vec<String>,
     /// The name of the owner's delegated proxy among the secrets; `None`: the job needs none.
     pub proxy: Option<String>,
-    /// The trace of the submission (W3C Trace Context), if the client exports it; `None`: the job is
-    /// a trace of its own.
+    /// The trace of the submission (W3C Trace Context), if the client exports it; `None`: the job
+    /// is a trace of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
 }

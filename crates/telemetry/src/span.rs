@@ -1,4 +1,5 @@
-//! Spans of traces: what a part of a transfer did, from when to when, and which traces are exported.
+//! Spans of traces: what a part of a transfer did, from when to when, and which traces are
+//! exported.
 
 use std::borrow::Cow;
 use std::time::SystemTime;
