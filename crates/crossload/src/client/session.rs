@@ -28,8 +28,8 @@ use crate::failure::Failure;
 use crate::made_client::client_options;
 use crate::next_step::{LISTS_NOTHING, S3_KEY_ORDER};
 use crate::remotes::state_directory;
-use crate::{authorities, output};
 use crate::traces::Traces;
+use crate::{authorities, output};
 use storage::local::{self, LocalEntries, LocalFiles, Unfit};
 
 /// Entries of a local directory that are read at once.

@@ -95,7 +95,7 @@ async fn serve(
     server::gather_randomness()?;
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
-    let observer = observer(configuration, log, &metrics)?;
+    let observer = Arc::new(Observer::exporting(log, &metrics, configuration, "crossload-queue")?);
     let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
@@ -163,13 +163,6 @@ async fn serve(
     parts.ground.observer.traces().stop().await;
     log.write("stopped", &json!({}));
     Ok(())
-}
-
-/// What counts, logs and traces requests.
-fn observer(configuration: &Configuration, log: &Log, metrics: &Arc<Metrics>) -> Result<Arc<Observer>, Failure> {
-    let traces = Traces::of_server(configuration, "crossload-queue", log)?;
-    let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
-    Ok(Arc::new(observer.with_traces(traces)))
 }
 
 /// The copier with a line in the log and spans for each attempt.

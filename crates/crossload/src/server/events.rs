@@ -20,11 +20,11 @@ use types::{Error, ErrorCode, LogicalPath, SpanContext, Unlisted};
 use super::log::Log;
 use super::logged::RequestFilter;
 use super::personal_names::PersonalNames;
-use super::spans;
 use super::unlisted::NamedDirectories;
 use super::waits::Waits;
+use crate::failure::Failure;
 use crate::log_search::id_of_action;
-use crate::traces::Traces;
+use crate::traces::{Traces, spans};
 
 /// XRootD requests that are counted and not logged, unless they fail or are followed.
 const QUIET_METHOD: &str = "stat";
@@ -83,9 +83,20 @@ impl Observer {
         Self { copies, ..self }
     }
 
-    /// The same, with spans of requests and copies for a collector.
-    pub(crate) fn with_traces(self, traces: Traces) -> Self {
-        Self { traces, ..self }
+    /// One with spans of requests and copies for the configured collector. `usual_service` is the
+    /// name of the service if the configuration has none.
+    ///
+    /// # Errors
+    /// The file with headers, or the authorities.
+    pub(crate) fn exporting(
+        log: &Log,
+        metrics: &Arc<Metrics>,
+        wanted: &config::Configuration,
+        usual_service: &str,
+    ) -> Result<Self, Failure> {
+        let traces = Traces::of_server(wanted, usual_service, log)?;
+        let usual = Self::new(log.clone(), metrics.clone(), &wanted.log);
+        Ok(Self { traces, ..usual })
     }
 
     /// Where spans of requests and copies go.

@@ -45,7 +45,6 @@ pub(crate) mod secret;
 mod shares;
 mod shown_upstream;
 mod space_report;
-mod spans;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
 pub(crate) mod trust_files;
@@ -82,7 +81,6 @@ use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
 use crate::token::now_s;
-use crate::traces::Traces;
 use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
 use doors::{Dispatchers, DoorSetup};
@@ -328,12 +326,10 @@ impl Server {
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let observer = Observer::new(log.clone(), metrics.clone(), &configuration.log);
+        let observer = Observer::exporting(&log, &metrics, &configuration, "crossload")?;
         let monitoring = Monitoring::start(&configuration, port, &log, observer.marking())?;
         let copies = configuration.web.listen.map(|_| RunningCopies::default());
-        let traces = Traces::of_server(&configuration, "crossload", &log)?;
-        let observer = observer.with_telemetry(monitoring.hub()).with_copies(copies);
-        let observer = Arc::new(observer.with_traces(traces));
+        let observer = Arc::new(observer.with_telemetry(monitoring.hub()).with_copies(copies));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
@@ -513,8 +509,8 @@ impl Server {
             }
         };
         let monitoring = self.monitoring.clone();
-        let _ = execution::blocking(move || monitoring.stop()).await;
-        self.observer.traces().stop().await;
+        let last_packets = execution::blocking(move || monitoring.stop());
+        let _ = tokio::join!(self.observer.traces().stop(), last_packets);
         self.log.write("stopped", &json!({"cut_short": !in_time}));
         wait
     }

@@ -6,6 +6,7 @@
 
 mod exporter;
 mod settings;
+pub(crate) mod spans;
 pub(crate) mod steps;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -9,7 +9,7 @@ use endpoint::{ErrorFacts, Protocol, RequestRecord, TransferRecord};
 use telemetry::{Span, SpanKind};
 use types::{Location, SpanContext};
 
-use crate::traces::steps::{after, before, phases, steps};
+use super::steps::{after, before, phases, steps};
 
 /// Methods that can be names of spans: the others are what a client likes (semantic conventions for
 /// HTTP spans, `http.request.method`).
@@ -35,7 +35,7 @@ const KNOWN_METHODS: [&str; 17] = [
 
 /// The span of a request that has ended at `ended`. `context` is that of the record. XRootD
 /// requests belong to a trace only if the client named one.
-pub(super) fn of_request(record: &RequestRecord, context: SpanContext, ended: SystemTime) -> Option<Span> {
+pub(crate) fn of_request(record: &RequestRecord, context: SpanContext, ended: SystemTime) -> Option<Span> {
     let span = match record.protocol {
         Protocol::Http => http_span(record, context, ended),
         Protocol::Xroot => xroot_span(record, context, ended)?,
@@ -127,7 +127,7 @@ fn reason(error: &ErrorFacts) -> String {
 }
 
 /// The spans of a third-party copy that has ended at `ended`: the whole, and its phases.
-pub(super) fn of_copy(record: &TransferRecord, context: SpanContext, ended: SystemTime) -> Vec<Span> {
+pub(crate) fn of_copy(record: &TransferRecord, context: SpanContext, ended: SystemTime) -> Vec<Span> {
     let start = &record.start;
     let began = before(ended, record.total_us);
     let mut span = Span::new(context, start.parent_span, start.mode, SpanKind::Client, began, ended)
