@@ -82,8 +82,8 @@ pub(super) async fn run(session: &ClientContext, options: &QueueSubmitOptions) -
         let span = Begun::new(&traces, fresh_span());
         let traceparent = traces.is_on().then(|| span.traceparent());
         let submitted = submit(&queue, &who, &submission, traceparent).await;
-        let job = submitted.as_ref().ok().map(|(id, _)| id.as_str());
-        span.submitted(&traces, place.location.host(), job);
+        let accepted = submitted.as_ref().ok().map(|(id, _)| id.as_str());
+        span.submitted(&traces, place.location.host(), accepted);
         let (id, told) = submitted?;
         match options.common.json {
             true => output::json(&json!({"job_id": id, "files": job.file_count()})),
