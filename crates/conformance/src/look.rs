@@ -10,9 +10,9 @@ use crate::browser::CHROMIUM;
 use crate::lab::Lab;
 use crate::run::run;
 
-/// It opens the pages and tells what it found.
 /// Pages that one browser looks at: more would take longer than a command may.
-const PATHS_AT_ONCE: usize = 3;
+const PATHS_AT_ONCE: usize = 6;
+/// It opens the pages and tells what it found.
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/pages/look.mjs");
 
 /// Pages to look at.
@@ -62,8 +62,8 @@ impl Look {
 
 /// Looks at pages: for each page, width and scheme an object with `status`, `errors` (of the
 /// console), `wide` (pixels that the page is wider than its window), `keys` (what the keyboard
-/// reaches), `axe` (violations of accessibility) and `screenshot`. `SCREENSHOTS` names a directory
-/// that keeps the pictures.
+/// reaches) and `axe` (violations of accessibility). `SCREENSHOTS` names a directory for pictures of
+/// all that (`screenshot`); without it none are taken.
 ///
 /// # Errors
 /// [`Error::Missing`] without Chromium, Node.js or the modules.
@@ -71,17 +71,16 @@ impl Look {
 pub fn look_at(lab: &Lab, look: &Look) -> Result<Vec<Value>> {
     require(CHROMIUM)?;
     let modules = modules()?;
-    let directory = match std::env::var_os("SCREENSHOTS") {
-        Some(directory) => PathBuf::from(directory),
-        None => lab.fresh("screenshots"),
-    };
-    std::fs::create_dir_all(&directory).expect("a directory");
+    let pictures = std::env::var_os("SCREENSHOTS").map(PathBuf::from);
+    if let Some(directory) = &pictures {
+        std::fs::create_dir_all(directory).expect("a directory");
+    }
     let mut seen = Vec::new();
     for paths in look.paths.chunks(PATHS_AT_ONCE) {
         let order = json!({"url": look.url, "paths": paths, "javaScript": look.has_scripts,
-            "waitFor": look.wait_for, "token": look.token});
+            "waitFor": look.wait_for, "token": look.token, "pictures": pictures});
         let mut command = lab.command("node")?;
-        command.arg(SCRIPT).arg(&directory).arg(order.to_string());
+        command.arg(SCRIPT).arg(order.to_string());
         command.env("CROSSLOAD_NPM", &modules);
         // One browser keeps two processors busy; several at once are too slow for their limits.
         let turn = std::fs::File::create(modules.join("browser.lock")).expect("a file beside the modules");
