@@ -62,8 +62,8 @@ impl Look {
 
 /// Looks at pages: for each page, width and scheme an object with `status`, `errors` (of the
 /// console), `wide` (pixels that the page is wider than its window), `keys` (what the keyboard
-/// reaches) and `axe` (violations of accessibility). `SCREENSHOTS` names a directory for pictures of
-/// all that (`screenshot`); without it none are taken.
+/// reaches) and `axe` (violations of accessibility). `SCREENSHOTS` names a directory for pictures
+/// of all that (`screenshot`); without it none are taken.
 ///
 /// # Errors
 /// [`Error::Missing`] without Chromium, Node.js or the modules.

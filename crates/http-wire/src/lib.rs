@@ -46,7 +46,7 @@ pub use headers::Headers;
 pub use last_headers::LastHeaders;
 pub use marker::{CopyProgress, Marker, MarkerParser, Outcome};
 pub use multipart::{MultipartDecoder, MultipartPiece};
-pub use names::{IDEMPOTENCY_KEY, LAST_EVENT_ID};
+pub use names::{IDEMPOTENCY_KEY, LAST_EVENT_ID, TRACEPARENT};
 pub use parse::{HeadLimits, parse_next_request, parse_request, parse_response};
 pub use range::{ContentRange, Multipart, Ranges};
 pub use request::{Authorization, BearerToken, Depth, DestinationPath, declared_trailer_digests, url_with_redirect_id};
@@ -54,5 +54,5 @@ pub use respond::{BearerChallenge, CONTINUE, ContentType, ResponseBuilder, diges
 pub use response::{trailer_digests, transfer_status};
 pub use shown::{shown_answer, shown_request};
 pub use state::{ResourceState, State, StateCondition, StateConditions, StateList};
-pub use status::reason_phrase;
+pub use status::{is_clients_fault, reason_phrase};
 pub use tpc::{CopyPeer, CopyRequest, Delegation, ForwardedHeaders};

@@ -49,7 +49,8 @@ pub(crate) const SECURE_REDIRECTION: &str = "Secure-Redirection";
 pub(crate) const SERVER: &str = "Server";
 pub(crate) const SOURCE: &str = "Source";
 pub(crate) const TE: &str = "TE";
-pub(crate) const TRACEPARENT: &str = "traceparent";
+/// The trace that a request is part of (W3C Trace Context §3.2).
+pub const TRACEPARENT: &str = "traceparent";
 pub(crate) const TRAILER: &str = "Trailer";
 pub(crate) const TRANSFER_ENCODING: &str = "Transfer-Encoding";
 pub(crate) const TRANSFER_HEADER_PREFIX: &str = "TransferHeader";

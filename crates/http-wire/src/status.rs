@@ -1,4 +1,10 @@
-//! Reason phrases of the statuses that are used here (RFC 9110 §15, RFC 4918 §11, RFC 6585).
+//! Statuses that are used here, and their reason phrases (RFC 9110 §15, RFC 4918 §11, RFC 6585).
+
+/// Whether the one who asked is at fault, not the server (RFC 9110 §15.5).
+#[must_use]
+pub fn is_clients_fault(status: u32) -> bool {
+    (400..500).contains(&status)
+}
 
 /// The reason phrase of a status; clients show it to people.
 #[must_use]

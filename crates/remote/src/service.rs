@@ -72,6 +72,13 @@ impl ServiceAnswer {
         (200..300).contains(&self.status)
     }
 
+    /// Whether the same may be sent again, later: the server has too much to do, or what stands
+    /// before it does not reach it.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(self.status, 429 | 502 | 503 | 504)
+    }
+
     /// Whether it is elsewhere.
     #[must_use]
     pub fn is_redirect(&self) -> bool {

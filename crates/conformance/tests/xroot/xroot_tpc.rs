@@ -183,8 +183,8 @@ fn each_pair(test: &str, check: impl Fn(&Lab, &Pair) + Sync) {
     each_of(&site.lab, &pairs, &check);
 }
 
-/// So many pairs are tried at once. XRootD forgets a key after 7 s, which more of them would meet on
-/// slow processors.
+/// So many pairs are tried at once. XRootD forgets a key after 7 s, which more of them would meet
+/// on slow processors.
 const PAIRS_AT_ONCE: usize = 4;
 
 fn each_of(lab: &Lab, pairs: &[Pair], check: &(impl Fn(&Lab, &Pair) + Sync)) {

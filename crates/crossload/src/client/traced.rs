@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use endpoint::ids::fresh_span;
+use http_wire::TRACEPARENT;
 use telemetry::{Sampler, Span, SpanKind};
 use transfer::Progress;
 use types::{Error, SpanContext};
@@ -15,10 +16,6 @@ use crate::made_client::new_client;
 use crate::output;
 use crate::traces::steps::{phases, steps};
 use crate::traces::{Collector, Traces};
-
-/// The variable with the trace that a command is part of (OpenTelemetry, "Environment Variables as
-/// Context Propagation Carriers").
-const PARENT_VARIABLE: &str = "TRACEPARENT";
 
 /// The traces of a command, if it is one that has any.
 ///
@@ -53,9 +50,11 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// A span with this identifier, below the one that the environment names.
+    /// A span with this identifier, below the one that the environment names: the variable is called
+    /// like the header, in capitals (OpenTelemetry, "Environment Variables as Context Propagation
+    /// Carriers").
     pub(super) fn new(traces: &Traces, id: u64) -> Self {
-        let outer = std::env::var(PARENT_VARIABLE).ok();
+        let outer = std::env::var(TRACEPARENT.to_ascii_uppercase()).ok();
         let outer = outer.as_deref().and_then(SpanContext::parse);
         let fresh = || u128::from(fresh_span()) << 64 | u128::from(fresh_span());
         Self {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use catalog::Claimed;
+use http_wire::TRACEPARENT;
 use queue::{
     CleanUp, Copier, CopyResult, CopyTime, ExpiryLookup, HopRemoval, Roles, TokenGaps, attempt_span, submission_span,
 };
@@ -37,7 +38,7 @@ impl Copier for LoggedCopier {
             let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let context = attempt_span(claimed, progress);
             let mut line = line(claimed, &result, duration_ms);
-            line["traceparent"] = context.traceparent().into();
+            line[TRACEPARENT] = context.traceparent().into();
             self.log.write("copy", &line);
             if self.traces.takes(&context) {
                 let took = begun.elapsed();

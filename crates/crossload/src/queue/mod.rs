@@ -107,8 +107,7 @@ async fn serve(
     let vault = key::open_vault(state, &catalog, state.takes_new_key).await?;
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
     let client = peer_client(configuration, &parts.ground.trust).with_s3_noted_in(&state.uploads_directory());
-    let clients_file = configuration.queue.token_clients_file.as_deref();
-    let providers = clients_file.map_or(Ok(Vec::new()), token_clients::load)?;
+    let providers = token_clients::configured(configuration)?;
     let renewal_log = Arc::new(token_clients::renewal_log(log.clone()));
     let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers, renewal_log);
     tokio::spawn(tokens.clone().run());
@@ -271,7 +270,7 @@ impl Parts {
         let tasks = threads.task_count();
         let (trust_files, log) = (self.trust_files.clone(), self.ground.log.clone());
         let (shown, fair_share) = (observer.clone(), self.ground.fair_share.clone());
-        let all: Vec<Arc<dyn Part>> = vec![part, observer.traces().part()];
+        let all: Vec<Arc<dyn Part>> = vec![part, server::traces::part(observer.traces())];
         let recent = log.clone();
         recent.keep_recent();
         let admin = Arc::new(Admin {

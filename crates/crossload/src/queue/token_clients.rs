@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use config::Configuration;
 use credentials::https_location;
 use queue::RenewalLog;
 use remote::TokenProvider;
@@ -22,6 +23,15 @@ pub(super) fn renewal_log(log: Log) -> impl RenewalLog {
         let fields = json!({"issuer": issuer, "error": error.public(), "next_attempt_s": pause.as_secs()});
         log.write("token_issuer_failed", &fields);
     }
+}
+
+/// The clients that the configuration names.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn configured(configuration: &Configuration) -> Result<Vec<TokenProvider>, Failure> {
+    let file = configuration.queue.token_clients_file.as_deref();
+    file.map_or(Ok(Vec::new()), load)
 }
 
 /// Reads the file.

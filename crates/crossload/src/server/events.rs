@@ -20,6 +20,7 @@ use types::{Error, ErrorCode, LogicalPath, SpanContext, Unlisted};
 use super::log::Log;
 use super::logged::RequestFilter;
 use super::personal_names::PersonalNames;
+use super::traces;
 use super::unlisted::NamedDirectories;
 use super::waits::Waits;
 use crate::failure::Failure;
@@ -94,7 +95,7 @@ impl Observer {
         wanted: &config::Configuration,
         usual_service: &str,
     ) -> Result<Self, Failure> {
-        let traces = Traces::of_server(wanted, usual_service, log)?;
+        let traces = traces::start(wanted, usual_service, log)?;
         let usual = Self::new(log.clone(), metrics.clone(), &wanted.log);
         Ok(Self { traces, ..usual })
     }

@@ -47,6 +47,7 @@ mod shown_upstream;
 mod space_report;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
+pub(crate) mod traces;
 pub(crate) mod trust_files;
 mod unlisted;
 mod upstream;
@@ -443,7 +444,7 @@ impl Server {
                 self.assembly.exported.upstream_part(),
                 self.assembly.exported.trials_part(),
                 self.monitoring.part(),
-                self.observer.traces().part(),
+                traces::part(self.observer.traces()),
             ]))),
         })
     }

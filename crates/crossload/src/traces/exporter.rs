@@ -108,7 +108,7 @@ impl Exporter {
         match timeout(COLLECTOR_ANSWER_TIME, self.client.call(&self.place, &call)).await {
             Ok(Ok(answer)) if answer.is_success() => Attempt::Taken(ExportAnswer::read(answer.body.expose())),
             // The statuses that OTLP lets be tried again ("OTLP/HTTP Response", retryable codes).
-            Ok(Ok(answer)) if matches!(answer.status, 429 | 502 | 503 | 504) => Attempt::Again {
+            Ok(Ok(answer)) if answer.may_pass() => Attempt::Again {
                 why: format!("status {}", answer.status),
                 after: answer.retry_after_s.map(Duration::from_secs),
             },

@@ -12,27 +12,14 @@ pub(crate) mod steps;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use config::Configuration;
-use door_admin::{Check, Part, PartFuture};
-use net::tls::ClientTls;
-use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
 use remote::Client;
-use serde_json::json;
 use telemetry::{Sampler, Span};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use types::SpanContext;
 
-use crate::failure::Failure;
 use crate::limits::{LAST_SPANS_WAIT, SPANS_QUEUED_MAX};
-use crate::made_client::new_client;
-use crate::server::admin_parts::encoded;
-use crate::server::log::Log;
-use crate::server::trust_files::trust;
 use exporter::Exporter;
 pub(crate) use settings::Collector;
 
@@ -94,25 +81,6 @@ impl Traces {
         self.0.is_some()
     }
 
-    /// Starts what the configuration of a server says. `usual_service` is the name of the service
-    /// if it has none.
-    ///
-    /// # Errors
-    /// The file with headers, or the authorities.
-    pub(crate) fn of_server(configuration: &Configuration, usual_service: &str, log: &Log) -> Result<Self, Failure> {
-        let Some(collector) = Collector::of_server(configuration, usual_service)? else {
-            return Ok(Self::default());
-        };
-        let (tls, _) = ClientTls::load(&trust(configuration))?;
-        let (log, name) = (log.clone(), collector.authority());
-        let report = move |fault: Option<&str>| match fault {
-            Some(error) => log.write("traces_failed", &json!({"collector": name, "error": error})),
-            None => log.write("traces_recovered", &json!({"collector": name})),
-        };
-        let sampler = Sampler::of_percent(configuration.traces.sampled_percent);
-        Ok(Self::start(collector, new_client(tls), sampler, report))
-    }
-
     /// Whether the spans of a trace are exported.
     pub(crate) fn takes(&self, context: &SpanContext) -> bool {
         self.0.as_ref().is_some_and(|shared| shared.sampler.takes(context))
@@ -137,45 +105,17 @@ impl Traces {
         }
     }
 
-    /// What metrics ask.
-    pub(crate) fn part(&self) -> Arc<dyn Part> {
-        Arc::new(TracesPart(self.clone()))
+    /// How many spans had which end, if any are exported.
+    pub(crate) fn counted(&self) -> Option<[(&'static str, u64); 4]> {
+        let counts = &self.0.as_ref()?.counts;
+        let all = [
+            ("sent", &counts.sent),
+            ("rejected", &counts.rejected),
+            ("failed", &counts.failed),
+            ("dropped", &counts.dropped),
+        ];
+        Some(all.map(|(end, count)| (end, count.load(Ordering::Relaxed))))
     }
-}
-
-struct TracesPart(Traces);
-
-impl Part for TracesPart {
-    fn metrics(&self) -> PartFuture<'_, String> {
-        Box::pin(async { self.0.0.as_ref().map(|shared| text(&shared.counts)).unwrap_or_default() })
-    }
-
-    fn checks(&self) -> PartFuture<'_, Vec<Check>> {
-        // A server is ready without its collector.
-        Box::pin(async { Vec::new() })
-    }
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ResultLabels {
-    result: &'static str,
-}
-
-fn text(counts: &Counts) -> String {
-    let spans = Family::<ResultLabels, Counter>::default();
-    let all = [
-        ("sent", &counts.sent),
-        ("rejected", &counts.rejected),
-        ("failed", &counts.failed),
-        ("dropped", &counts.dropped),
-    ];
-    for (result, count) in all {
-        let labels = ResultLabels { result };
-        spans.get_or_create(&labels).inc_by(count.load(Ordering::Relaxed));
-    }
-    let mut registry = Registry::with_prefix("crossload_traces");
-    registry.register("spans", "Spans by what became of them", spans);
-    encoded(&registry)
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub(crate) fn of_request(record: &RequestRecord, context: SpanContext, ended: Sy
     if let Some(error) = &record.error {
         span = with_error(span, error);
         // A mistake of the client is no failure of the server (semantic conventions for HTTP).
-        let is_clients = record.status.is_some_and(|status| (400..500).contains(&status));
+        let is_clients = record.status.is_some_and(http_wire::is_clients_fault);
         if record.protocol == Protocol::Xroot || !is_clients {
             span = span.failed(&reason(error));
         }

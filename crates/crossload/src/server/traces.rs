@@ -1,0 +1,88 @@
+//! Exported traces of a server: the collector that its configuration names, and what became of
+//! spans.
+
+use std::sync::Arc;
+
+use config::Configuration;
+use door_admin::{Check, Part, PartFuture};
+use net::tls::ClientTls;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use telemetry::Sampler;
+
+use super::admin_parts::encoded;
+use super::log::Log;
+use super::trust_files::trust;
+use crate::failure::Failure;
+use crate::made_client::new_client;
+use crate::traces::{Collector, Traces};
+
+/// Starts what the configuration says. `usual_service` is the name of the service if it has none.
+///
+/// # Errors
+/// The file with headers, or the authorities.
+pub(super) fn start(configuration: &Configuration, usual_service: &str, log: &Log) -> Result<Traces, Failure> {
+    let Some(collector) = Collector::of_server(configuration, usual_service)? else {
+        return Ok(Traces::default());
+    };
+    let (tls, _) = ClientTls::load(&trust(configuration))?;
+    let (log, name) = (log.clone(), collector.authority());
+    let report = move |fault: Option<&str>| match fault {
+        Some(error) => log.write("traces_failed", &json!({"collector": name, "error": error})),
+        None => log.write("traces_recovered", &json!({"collector": name})),
+    };
+    let sampler = Sampler::of_percent(configuration.traces.sampled_percent);
+    Ok(Traces::start(collector, new_client(tls), sampler, report))
+}
+
+/// What metrics ask.
+pub(crate) fn part(traces: &Traces) -> Arc<dyn Part> {
+    Arc::new(TracesPart(traces.clone()))
+}
+
+struct TracesPart(Traces);
+
+impl Part for TracesPart {
+    fn metrics(&self) -> PartFuture<'_, String> {
+        Box::pin(async { self.0.counted().map(|counted| text(&counted)).unwrap_or_default() })
+    }
+
+    fn checks(&self) -> PartFuture<'_, Vec<Check>> {
+        // A server is ready without its collector.
+        Box::pin(async { Vec::new() })
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabels {
+    result: &'static str,
+}
+
+fn text(counted: &[(&'static str, u64)]) -> String {
+    let spans = Family::<ResultLabels, Counter>::default();
+    for (result, count) in counted {
+        spans.get_or_create(&ResultLabels { result }).inc_by(*count);
+    }
+    let mut registry = Registry::with_prefix("crossload_traces");
+    registry.register("spans", "Spans by what became of them", spans);
+    encoded(&registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_a_result() {
+        let shown = text(&[("sent", 2), ("dropped", 0)]);
+        for line in [
+            "crossload_traces_spans_total{result=\"sent\"} 2",
+            "crossload_traces_spans_total{result=\"dropped\"} 0",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
+    }
+}
