@@ -112,6 +112,20 @@ impl Lab {
         Crossload::start(options)
     }
 
+    /// Starts one of our endpoints that is open to the owner of a certificate only.
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn crossload_for(&self, name: &str, dn: &str) -> Result<Crossload> {
+        let mut options = self.options(name);
+        options.exports[0].anonymous = Access::None;
+        options.more = format!(
+            "[x509]\ntrust_directory = {:?}\n[[rule]]\nwho = \"dn:{dn}\"\nmay = \"all\"\n",
+            self.authority.trust_directory()
+        );
+        self.crossload(options)
+    }
+
     /// Starts Debian's XRootD.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use testkit::{Result, XrootdVersion};
+use serde_json::Value;
+use testkit::{Crossload, Result, XrootdVersion};
 
 use crate::endpoint::Endpoint;
 use crate::lab::Lab;
@@ -97,6 +98,25 @@ impl Lab {
         let mut command = self.command("xrdfs").expect("XRootD's client is installed");
         command.arg(server.root_address()).args(arguments);
         run(&command)
+    }
+
+    /// A shell with the lines that reproduce a failure, as a person would paste them. `option` is
+    /// `-c`, or `-ec` to end at the first line that fails.
+    ///
+    /// # Panics
+    /// When there are none, or our client has not been built.
+    #[track_caller]
+    #[must_use]
+    pub fn pasted(&self, option: &str, lines: &Value) -> Command {
+        let lines = lines.as_array().expect("lines").iter();
+        let script: Vec<&str> = lines.filter_map(Value::as_str).collect();
+        assert!(!script.is_empty(), "no lines");
+        let own = Crossload::binary().expect("the client is built");
+        let path = std::env::var("PATH").expect("a path");
+        let path = format!("{}:{path}", own.parent().expect("a directory").display());
+        let mut shell = self.command("sh").expect("a shell");
+        shell.args([option, &script.join("\n")]).env("PATH", path);
+        shell
     }
 
     /// What our client is started with for `command`.

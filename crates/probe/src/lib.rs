@@ -15,6 +15,6 @@ mod smoke;
 mod steps;
 
 pub use kind::Kind;
-pub use reproduce::Trust;
+pub use reproduce::{CredentialFile, Trust};
 pub use smoke::cells as smoke_cells;
 pub use smoke::{Blame, Credential, Failure, Options, Outcome, Probe, Protocol, Smoke, Tally};

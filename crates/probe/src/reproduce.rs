@@ -1,5 +1,6 @@
 //! The lines for a shell that do what an instrument did, with the programs that everybody has:
-//! curl, xrdcp, xrdfs. Secrets stand in them as variables.
+//! curl, xrdcp, xrdfs. Where their options cannot say it, with our client. Tokens stand in them as
+//! variables, certificates by their files.
 
 use std::net::IpAddr;
 
@@ -10,8 +11,8 @@ use crate::kind::Kind;
 /// How other programs learn which authorities to trust.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
-    /// A PEM file of authorities.
-    pub file: Option<String>,
+    /// PEM files of authorities.
+    pub files: Vec<String>,
     /// A directory of authorities with hashed names.
     pub directory: Option<String>,
     /// Verify no certificate.
@@ -19,14 +20,93 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// The options that say so: curl and our client have the same.
+    /// The options of our client that say so.
     pub(crate) fn options(&self) -> Vec<String> {
+        let files = self.files.iter().map(|file| format!("--cacert {}", quoted(file)));
+        files.chain(self.other_options()).collect()
+    }
+
+    /// The options that curl has in common with our client.
+    fn other_options(&self) -> Vec<String> {
         let mut options = Vec::new();
-        options.extend(self.file.as_ref().map(|file| format!("--cacert {}", quoted(file))));
         let directory = self.directory.as_ref();
         options.extend(directory.map(|directory| format!("--capath {}", quoted(directory))));
         options.extend(self.insecure.then(|| "--insecure".to_owned()));
         options
+    }
+
+    /// What comes before curl: it takes one file only, so several are joined.
+    fn before_curl(&self) -> Option<String> {
+        let files: Vec<String> = self.files.iter().map(|file| quoted(file)).collect();
+        (files.len() > 1).then(|| format!("cat {} |", files.join(" ")))
+    }
+
+    /// The options of curl that say so, behind [`Self::before_curl`].
+    fn curl_options(&self) -> Vec<String> {
+        let file = match &self.files[..] {
+            [] => None,
+            [file] => Some(format!("--cacert {}", quoted(file))),
+            _ => Some("--cacert /dev/stdin".to_owned()),
+        };
+        file.into_iter().chain(self.other_options()).collect()
+    }
+
+    /// The same for a copy with delegation: a proxy is for verified servers only.
+    pub(crate) fn verifying(&self) -> Self {
+        Self {
+            insecure: false,
+            ..self.clone()
+        }
+    }
+
+    /// Whether XRootD's programs can be told: they take a directory only.
+    fn suits_xrootd(&self) -> bool {
+        self.files.is_empty() && !self.insecure
+    }
+}
+
+/// A file with a credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialFile {
+    /// Its path.
+    pub path: String,
+    /// The file with the private key of the certificate, where it is another one.
+    pub key: Option<String>,
+}
+
+impl CredentialFile {
+    /// The options of our client that name a certificate.
+    pub(crate) fn certificate_options(&self) -> String {
+        let path = quoted(&self.path);
+        match &self.key {
+            Some(key) => format!("--cert {path} --key {}", quoted(key)),
+            None => format!("--proxy {path}"),
+        }
+    }
+}
+
+/// What a command shows to a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) kind: Kind,
+    /// The certificate, for that kind; `None`: that in `X509_USER_PROXY`.
+    pub(crate) certificate: Option<&'a CredentialFile>,
+}
+
+impl Shown<'_> {
+    /// The option of curl that shows the certificate.
+    fn curl_option(&self) -> Option<String> {
+        if self.kind != Kind::Proxy {
+            return None;
+        }
+        Some(match self.certificate {
+            Some(file) => {
+                let path = quoted(&file.path);
+                let key = file.key.as_ref().map_or_else(|| path.clone(), |key| quoted(key));
+                format!("--cert {path} --key {key}")
+            }
+            None => "--cert \"$X509_USER_PROXY\" --key \"$X509_USER_PROXY\"".to_owned(),
+        })
     }
 }
 
@@ -34,9 +114,9 @@ impl Trust {
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) trust: &'a Trust,
-    pub(crate) kind: Kind,
+    pub(crate) shown: Shown<'a>,
     /// The credential to request macaroons with.
-    pub(crate) base: Kind,
+    pub(crate) base: Shown<'a>,
     /// The place whose macaroon is used, for that kind.
     pub(crate) macaroon_of: Option<&'a Location>,
     pub(crate) address: Option<IpAddr>,
@@ -49,7 +129,7 @@ const MACAROON_WISH: &str = r#"{"caveats": ["activity:DOWNLOAD,UPLOAD,DELETE,LIS
 impl Context<'_> {
     /// The variable that holds the bearer token.
     fn variable(&self) -> Option<&'static str> {
-        match self.kind {
+        match self.shown.kind {
             Kind::Token => Some("TOKEN"),
             Kind::Macaroon => Some("MACAROON"),
             Kind::Anonymous | Kind::Proxy | Kind::Keys => None,
@@ -58,7 +138,7 @@ impl Context<'_> {
 
     /// What must be done first.
     fn before(&self) -> Vec<String> {
-        match (self.kind, self.macaroon_of) {
+        match (self.shown.kind, self.macaroon_of) {
             (Kind::Macaroon, Some(place)) => vec![self.macaroon("MACAROON", place)],
             _ => Vec::new(),
         }
@@ -67,7 +147,7 @@ impl Context<'_> {
     /// The line that asks a place for a macaroon.
     pub(crate) fn macaroon(&self, variable: &str, place: &Location) -> String {
         let plain = Context {
-            kind: self.base,
+            shown: self.base,
             address: None,
             ..*self
         };
@@ -79,9 +159,11 @@ impl Context<'_> {
     }
 
     fn curl_line(&self, words: &[String], place: &Location) -> String {
-        let mut line = vec!["curl --fail-with-body --silent --show-error --location".to_owned()];
+        let mut line = Vec::new();
+        line.extend(self.trust.before_curl().filter(|_| place.is_encrypted()));
+        line.push("curl --fail-with-body --silent --show-error --location".to_owned());
         if place.is_encrypted() {
-            line.extend(self.trust.options());
+            line.extend(self.trust.curl_options());
         }
         if let Some(address) = self.address {
             let (host, port) = (place.host(), place.port());
@@ -97,9 +179,7 @@ impl Context<'_> {
         if let Some(variable) = self.variable() {
             line.push(format!("-H \"Authorization: Bearer ${variable}\""));
         }
-        if self.kind == Kind::Proxy {
-            line.push("--cert \"$X509_USER_PROXY\" --key \"$X509_USER_PROXY\"".to_owned());
-        }
+        line.extend(self.shown.curl_option());
         line.extend(words.iter().cloned());
         line.push(quoted(&place.to_wire()));
         line.join(" ")
@@ -113,18 +193,35 @@ impl Context<'_> {
         lines
     }
 
-    /// Our client with a command for a place, and what it trusts.
-    fn ours(&self, command: &str, place: &Location, more: &str) -> String {
-        let mut words = vec![format!("crossload {command}")];
-        if place.is_encrypted() {
+    /// Our client with a command for places, what it trusts and what it shows.
+    fn ours(&self, command: &str, places: &[&Location], more: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.variable().map(|variable| format!("BEARER_TOKEN=\"${variable}\"")));
+        words.push(format!("crossload {command}"));
+        // A root URL may go on with TLS, and gsi needs the authorities too.
+        if places.iter().any(|place| place.is_encrypted() || place.is_xrootd()) {
             words.extend(self.trust.options());
         }
-        words.push(quoted(&place.to_wire()));
-        format!("{}{more}", words.join(" "))
+        if self.shown.kind == Kind::Proxy {
+            words.extend(self.shown.certificate.map(CredentialFile::certificate_options));
+        }
+        words.extend(places.iter().map(|place| quoted(&place.to_wire())));
+        let mut lines = self.before();
+        lines.push(format!("{}{more}", words.join(" ")));
+        lines
+    }
+
+    /// Whether our client is the only program for a place: curl and XRootD's programs know nothing
+    /// of S3, and the latter take no authorities from a file and no certificate with its key in
+    /// another file, and always verify.
+    fn needs_ours(&self, place: &Location) -> bool {
+        let has_own_key = |file: &CredentialFile| file.key.is_some();
+        let shows_two_files = self.shown.kind == Kind::Proxy && self.shown.certificate.is_some_and(has_own_key);
+        place.is_s3() || (place.is_xrootd() && (!self.trust.suits_xrootd() || shows_two_files))
     }
 
     /// A command of XRootD's client.
-    pub(crate) fn xroot(&self, command: &str) -> Vec<String> {
+    fn xroot(&self, command: &str) -> Vec<String> {
         let mut lines = self.before();
         let mut line = String::new();
         if let Some(directory) = &self.trust.directory {
@@ -133,15 +230,29 @@ impl Context<'_> {
         if let Some(variable) = self.variable() {
             line.push_str(&format!("BEARER_TOKEN=\"${variable}\" "));
         }
+        if let Some(file) = self.shown.certificate.filter(|_| self.shown.kind == Kind::Proxy) {
+            line.push_str(&format!("X509_USER_PROXY={} ", quoted(&file.path)));
+        }
         line.push_str(command);
         lines.push(line);
         lines
     }
 
+    /// Whether a server answers at all.
+    pub(crate) fn connect(&self, place: &Location) -> Vec<String> {
+        if self.needs_ours(place) {
+            return self.ours("stat", &[place], "");
+        }
+        match place.is_xrootd() {
+            true => self.xroot(&format!("xrdfs {} query config version", self.root_server(place))),
+            false => self.curl(&["-X OPTIONS --include"], place),
+        }
+    }
+
     /// Upload of a file.
     pub(crate) fn upload(&self, place: &Location) -> Vec<String> {
-        if place.is_s3() {
-            return vec![self.ours(&format!("copy --force {ANY_FILE}"), place, "")];
+        if self.needs_ours(place) {
+            return self.ours(&format!("copy --force {ANY_FILE}"), &[place], "");
         }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {ANY_FILE} {}", self.root_url(place))),
@@ -151,8 +262,8 @@ impl Context<'_> {
 
     /// Download of a file.
     pub(crate) fn download(&self, place: &Location) -> Vec<String> {
-        if place.is_s3() {
-            return vec![self.ours("copy --force", place, " /dev/null")];
+        if self.needs_ours(place) {
+            return self.ours("copy --force", &[place], " /dev/null");
         }
         match place.is_xrootd() {
             true => self.xroot(&format!("xrdcp --force {} /dev/null", self.root_url(place))),
@@ -160,8 +271,12 @@ impl Context<'_> {
         }
     }
 
-    /// Question for a checksum.
+    /// Question for a checksum; `algorithms` are joined by commas.
     pub(crate) fn checksum(&self, place: &Location, algorithms: &str, by_get: bool) -> Vec<String> {
+        if self.needs_ours(place) {
+            let first = algorithms.split(',').next().unwrap_or(algorithms);
+            return self.ours(&format!("sum --algorithm {first}"), &[place], "");
+        }
         if place.is_xrootd() {
             let command = format!(
                 "xrdfs {} query checksum {}",
@@ -176,8 +291,8 @@ impl Context<'_> {
 
     /// Question for the size.
     pub(crate) fn size(&self, place: &Location) -> Vec<String> {
-        if place.is_s3() {
-            return vec![self.ours("stat", place, "")];
+        if self.needs_ours(place) {
+            return self.ours("stat", &[place], "");
         }
         match place.is_xrootd() {
             true => self.xroot(&format!(
@@ -191,8 +306,8 @@ impl Context<'_> {
 
     /// Removal of a file.
     pub(crate) fn delete(&self, place: &Location) -> Vec<String> {
-        if place.is_s3() {
-            return vec![self.ours("rm", place, "")];
+        if self.needs_ours(place) {
+            return self.ours("rm", &[place], "");
         }
         match place.is_xrootd() {
             true => self.xroot(&format!(
@@ -206,8 +321,14 @@ impl Context<'_> {
 
     /// A copy that the destination makes with a proxy of ours.
     pub(crate) fn lite_copy(&self, source: &Location, destination: &Location) -> Vec<String> {
+        let trust = self.trust.verifying();
+        let context = Context { trust: &trust, ..*self };
+        if context.needs_ours(destination) {
+            let command = "copy --force --mode pull --delegate=only";
+            return context.ours(command, &[source, destination], "");
+        }
         let [from, to] = [source, destination].map(|end| quoted(&end.to_wire()));
-        self.xroot(&format!("xrdcp --force --tpc delegate only {from} {to}"))
+        context.xroot(&format!("xrdcp --force --tpc delegate only {from} {to}"))
     }
 
     /// A third-party copy that `active` makes; `header` is `Source` or `Destination`. With `scheme`
@@ -218,6 +339,9 @@ impl Context<'_> {
                 "Source" => (peer, active),
                 _ => (active, peer),
             };
+            if self.needs_ours(active) {
+                return self.ours("copy --force --mode pull", &[source, destination], "");
+            }
             let command = format!(
                 "xrdcp --force --tpc only {} {}",
                 self.root_url(source),
@@ -229,7 +353,7 @@ impl Context<'_> {
         words.push(format!("-H {}", quoted(&format!("{header}: {}", peer.to_wire()))));
         let mut lines = self.before();
         if let Some(scheme) = scheme {
-            let variable = match self.base {
+            let variable = match self.base.kind {
                 Kind::Token => "TOKEN",
                 _ => {
                     lines.push(self.macaroon("THEIRS", peer));
@@ -263,98 +387,4 @@ pub(crate) fn quoted(word: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(text: &str) -> Location {
-        Location::parse(text).unwrap()
-    }
-
-    #[test]
-    fn commands_are_complete_and_name_secrets_by_variables() {
-        let trust = Trust {
-            directory: Some("/etc/grid-security/certificates".to_owned()),
-            ..Trust::default()
-        };
-        let file = place("davs://se.example.org/data/f g");
-        let context = Context {
-            trust: &trust,
-            kind: Kind::Macaroon,
-            base: Kind::Proxy,
-            macaroon_of: Some(&file),
-            address: Some("2001:db8::1".parse().unwrap()),
-        };
-        let lines = context.upload(&file);
-        assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(
-            lines[0].starts_with("MACAROON=$(curl ") && lines[0].ends_with("| jq -r .macaroon)"),
-            "{lines:?}"
-        );
-        for words in [
-            "--capath /etc/grid-security/certificates",
-            "--connect-to 'se.example.org:443:[2001:db8::1]:443'",
-            "-H \"Authorization: Bearer $MACAROON\"",
-            "-T /bin/bash https://se.example.org/data/f%20g",
-        ] {
-            assert!(lines[1].contains(words), "{words} is not in {}", lines[1]);
-        }
-        let copy = context.copy(&file, "Source", &place("https://other/x?y='z'"), Some("bearer"));
-        assert_eq!(copy.len(), 3, "{copy:?}");
-        assert!(
-            copy[2].contains("-H \"TransferHeaderAuthorization: bearer $THEIRS\""),
-            "{copy:?}"
-        );
-    }
-
-    #[test]
-    fn our_client_trusts_what_the_run_does() {
-        let trust = Trust {
-            file: Some("/ca.pem".to_owned()),
-            ..Trust::default()
-        };
-        let context = Context {
-            trust: &trust,
-            kind: Kind::Keys,
-            base: Kind::Keys,
-            macaroon_of: None,
-            address: None,
-        };
-        let file = place("s3s://s/b/f");
-        let lines = [
-            context.upload(&file),
-            context.download(&file),
-            context.size(&file),
-            context.delete(&file),
-        ];
-        assert_eq!(
-            lines.concat(),
-            [
-                "crossload copy --force /bin/bash --cacert /ca.pem s3s://s/b/f",
-                "crossload copy --force --cacert /ca.pem s3s://s/b/f /dev/null",
-                "crossload stat --cacert /ca.pem s3s://s/b/f",
-                "crossload rm --cacert /ca.pem s3s://s/b/f",
-            ]
-        );
-    }
-
-    #[test]
-    fn the_xrootd_protocol_has_its_own_programs() {
-        let trust = Trust::default();
-        let context = Context {
-            trust: &trust,
-            kind: Kind::Token,
-            base: Kind::Token,
-            macaroon_of: None,
-            address: None,
-        };
-        let file = place("roots://se:1095//data/f");
-        assert_eq!(
-            context.checksum(&file, "adler32", false),
-            ["BEARER_TOKEN=\"$TOKEN\" xrdfs roots://se:1095 query checksum '/data/f?cks.type=adler32'"]
-        );
-        assert_eq!(
-            context.copy(&file, "Source", &place("root://other//g"), None),
-            ["BEARER_TOKEN=\"$TOKEN\" xrdcp --force --tpc only root://other//g roots://se:1095//data/f"]
-        );
-    }
-}
+mod tests;

@@ -225,11 +225,8 @@ fn shows_again(servers: &Servers, results: &Value) {
         (&link["source"], &link["destination"], &link["mode"]) == (&"OURS".into(), &"NGINX".into(), &"pull".into())
     };
     let cell = cells.find(is_it).expect("the cell");
-    let lines = cell["outcome"]["reproduce"].as_array().expect("lines");
-    let lines: Vec<&str> = lines.iter().filter_map(Value::as_str).collect();
-    let mut shell = servers.lab.command("sh").expect("a shell");
-    shell.args(["-c", &lines.join("\n")]);
-    let shown = run(&shell);
+    let lines = &cell["outcome"]["reproduce"];
+    let shown = run(&servers.lab.pasted("-c", lines));
     assert!(shown.text().contains("400 Bad Request"), "{lines:#?}\n{}", shown.said());
 }
 

@@ -2,6 +2,7 @@
 //! endpoint; and as a service.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -94,6 +95,58 @@ fn each_endpoint_is_shown_its_own_token_and_no_other() {
     );
     for pair in &pairs {
         assert_eq!(visible(pair.open.data()), Vec::<String>::new());
+    }
+}
+
+/// XRootD's programs take no authorities from a file and no key in another file than that of the
+/// certificate.
+#[test]
+fn the_lines_of_a_failure_run_as_they_are_printed() {
+    const JANE: &str = "/O=Crossload test/CN=Jane Doe";
+    let test = "the_lines_of_a_failure_run_as_they_are_printed";
+    let started = Lab::new("mesh-pasted").and_then(|lab| {
+        let pair = lab
+            .authority()
+            .issue_user(JANE)?
+            .write_pair(lab.scratch().path(), "jane")?;
+        let servers = [lab.crossload_for("one", JANE)?, lab.crossload_for("other", JANE)?];
+        Ok((lab, pair, servers))
+    });
+    let Some((lab, (certificate, key), servers)) = available(test, started) else {
+        return;
+    };
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, servers[1].port()))).expect("a relay");
+    relay.set_fault(Fault::CutAfter(Direction::ToTarget, 60_000), usize::MAX);
+    let mine = format!("cert = {certificate:?}\nkey = {key:?}\n");
+    let url = |port: u16| format!("roots://127.0.0.1:{port}//data");
+    let parts = [
+        endpoint("ONE", &[&url(servers[0].port())], &mine),
+        endpoint(
+            "OTHER",
+            &[&url(relay.port())],
+            &format!("{mine}roles = [\"destination\"]"),
+        ),
+    ];
+    let file = mesh_file(&lab, "pasted", &[&parts[0], &parts[1]]);
+    let arguments = lab.client_arguments("mesh", &[text(&file), "--mode", "streamed", "--json"]);
+    let mut mesh = lab.client(arguments).expect("the client is built");
+    let results = last_json(&run(mesh.env_remove("X509_CERT_DIR")).failed_with(1));
+    relay.heal();
+    let cells = results["cells"].as_array().expect("cells").iter();
+    let failed: Vec<&Value> = cells.filter(|cell| cell["outcome"]["is"] == "failed").collect();
+    assert_eq!(failed.len(), 1, "{results:#}");
+    let lines = &failed[0]["outcome"]["reproduce"];
+    let printed = lines.as_array().expect("lines").iter().filter_map(Value::as_str);
+    for line in printed.clone() {
+        assert!(line.starts_with("crossload "), "{line}");
+        for option in ["--cacert", "--cert", "--key"] {
+            assert!(line.contains(&format!(" {option} ")), "{option} is not in {line}");
+        }
+    }
+    assert_eq!(printed.count(), 4, "{lines:#}");
+    run(lab.pasted("-ec", lines).env_remove("X509_CERT_DIR")).succeeded();
+    for server in &servers {
+        assert_eq!(visible(server.data()), Vec::<String>::new());
     }
 }
 

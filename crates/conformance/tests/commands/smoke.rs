@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use conformance::{Endpoint, Lab, Run, background, bytes, json_lines, run, run_with_input, until, visible};
+use conformance::{Endpoint, Lab, Run, background, bytes, is_whole, json_lines, run, run_with_input, until, visible};
 use serde_json::Value;
 use testkit::{Access, Direction, Fault, Relay, Result, Xrootd, XrootdAccess, available};
 
@@ -204,15 +204,9 @@ impl Guarded {
 
 /// Runs the lines that reproduce a failure, as a person would.
 fn reproduce(lab: &Lab, failure: &Value, token: &str) -> Run {
-    let lines = failure["reproduce"].as_array().expect("lines").iter();
-    let script: Vec<&str> = lines.filter_map(Value::as_str).collect();
-    assert!(
-        !script.is_empty() && !script.iter().any(|line| line.contains(token)),
-        "{script:?}"
-    );
-    let mut shell = lab.command("sh").expect("a shell");
-    shell.args(["-c", &script.join("\n")]).env("TOKEN", token);
-    run(&shell)
+    let lines = &failure["reproduce"];
+    assert!(!lines.to_string().contains(token), "{lines:#}");
+    run(lab.pasted("-c", lines).env("TOKEN", token))
 }
 
 #[test]
@@ -385,6 +379,52 @@ fn a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it() {
     // Only the pull from a public source was left out: none was named.
     assert_eq!((run.code, &sum["skipped"]), (Some(2), &1.into()), "{probes:#?}");
     pair.is_clean();
+}
+
+/// Curl is given the key in its other file, and our client stands in for XRootD's programs, which
+/// cannot be told.
+#[test]
+fn lines_for_a_key_in_another_file_and_authorities_from_a_file_run_as_printed() {
+    let test = "lines_for_a_key_in_another_file_and_authorities_from_a_file_run_as_printed";
+    let started = Lab::new("smoke-pasted").and_then(|lab| {
+        let jane = lab.authority().issue_user("/O=Crossload test/CN=Jane Doe")?;
+        let pair = jane.write_pair(lab.scratch().path(), "jane")?;
+        let server = lab.crossload_for("server", "/O=Crossload test/CN=Jane Doe")?;
+        Ok((lab, server, pair))
+    });
+    let Some((lab, server, (certificate, key))) = available(test, started) else {
+        return;
+    };
+    let relay = Relay::start(std::net::SocketAddr::from(([127, 0, 0, 1], server.port()))).expect("a relay");
+    relay.set_fault(Fault::CutAfter(Direction::ToTarget, 100_000), usize::MAX);
+    let urls = [
+        format!("https://127.0.0.1:{}/data", relay.port()),
+        format!("roots://127.0.0.1:{}//data", relay.port()),
+    ];
+    let pair = [&certificate, &key].map(|file| file.to_str().expect("plain"));
+    let options = ["--json", "--size", "300KiB", "--credential-kinds", "x509"];
+    let mine = ["--cert", pair[0], "--key", pair[1], &urls[0], &urls[1]];
+    let arguments = lab.client_arguments("smoke", &[&options[..], &mine].concat());
+    let mut client = lab.client(arguments).expect("the client is built");
+    let mut lines = json_lines(&run(client.env_remove("X509_CERT_DIR")));
+    lines.pop();
+    let failed = outcomes(&lines, "failed");
+    relay.heal();
+    for protocol in ["https", "root"] {
+        let upload = |probe: &&&Value| probe["protocol"] == protocol && probe["probe"] == "upload";
+        let upload = failed.iter().find(upload).unwrap_or_else(|| panic!("{lines:#?}"));
+        let printed = upload["failure"]["reproduce"].to_string();
+        assert!(printed.contains("--cacert ") && printed.contains("--key "), "{printed}");
+        assert_eq!(visible(server.data()), Vec::<String>::new());
+        let mut shell = lab.pasted("-ec", &upload["failure"]["reproduce"]);
+        run(shell.env_remove("X509_CERT_DIR")).succeeded();
+        let stored = visible(server.data());
+        assert_eq!(stored.len(), 1, "{stored:?}");
+        let stored = server.data().join(&stored[0]);
+        let sent = fs::read("/bin/bash").expect("the file");
+        assert!(is_whole(&stored, &sent), "{printed}");
+        fs::remove_file(stored).expect("it goes");
+    }
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Credentials {
     pub(crate) account: Option<FoundAccount>,
     /// The certificate's subject and file, and the option or variable that named it.
     identity_words: String,
+    /// The files of the certificate.
+    pub(crate) identity_files: Option<FoundCertificate>,
     /// A certificate that was found but is not used, and why.
     pub(crate) passed_over: Option<String>,
 }
@@ -146,6 +148,7 @@ impl Credentials {
             end_of(&identity)
         );
         self.identity = Some(identity);
+        self.identity_files = Some(files.clone());
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use credentials::discovery::trust_directory;
+use credentials::discovery::{FoundCertificate, trust_directory};
 use endpoint::{ClientId, Store};
 use http_wire::format_iso_date;
 use net::tls::{ClientTls, Trust};
@@ -305,6 +305,13 @@ impl ClientContext {
             trace: self.trace.clone(),
             ..Access::default()
         }
+    }
+
+    /// The files of the certificate that [`Self::access`] has for a server.
+    pub(crate) fn certificate_files(&self, location: &Location) -> Option<FoundCertificate> {
+        let remote = self.remotes.home(location);
+        let credentials = remote.as_ref().and_then(|remote| remote.credentials.as_ref());
+        credentials.unwrap_or(&self.credentials).identity_files.clone()
     }
 
     /// The account at an S3 storage: that of the named remote that the place was written with. For

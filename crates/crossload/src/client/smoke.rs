@@ -13,7 +13,7 @@ use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::INTERRUPTED;
-use super::mesh::endpoints::{self, without};
+use super::mesh::endpoints::{self, certificate_file, without};
 use super::place::{Place, without_query};
 use super::session::ClientContext;
 use super::signals::end_asked;
@@ -271,6 +271,7 @@ fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>
         kind,
         client: session.client.clone(),
         access,
+        certificate: None,
     };
     let mut found = vec![with(Kind::Anonymous, access.clone())];
     let mut missing = Vec::new();
@@ -288,7 +289,13 @@ fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>
     match identity {
         Some(identity) => {
             let identity = Some(identity);
-            found.push(with(Kind::Proxy, Access { identity, ..access }));
+            let files = other
+                .or(places.first())
+                .and_then(|place| session.certificate_files(place));
+            found.push(Credential {
+                certificate: files.map(|found| certificate_file(&found.certificate, &found.key)),
+                ..with(Kind::Proxy, Access { identity, ..access })
+            });
         }
         None => missing.push((Kind::Proxy, "no proxy: give --proxy, or set X509_USER_PROXY".to_owned())),
     }
@@ -331,6 +338,7 @@ fn endpoint_credentials(session: &ClientContext, endpoint: &Endpoint) -> (Vec<Cr
                     kind,
                     client: session.client.clone(),
                     access: credential.access.clone(),
+                    certificate: credential.file.clone().filter(|_| kind == Kind::Proxy),
                 });
             }
         }
@@ -346,6 +354,7 @@ fn endpoint_credentials(session: &ClientContext, endpoint: &Endpoint) -> (Vec<Cr
                 kind: Kind::Anonymous,
                 client: session.client.clone(),
                 access: access.unwrap_or_default(),
+                certificate: None,
             },
         );
     }
@@ -362,7 +371,7 @@ pub(super) fn trust(common: &Common) -> Trust {
         .or_else(|| trust_directory(variable, Path::is_dir));
     let text = |path: &Path| path.display().to_string();
     Trust {
-        file: access.cacert.first().map(|file| text(file)),
+        files: access.cacert.iter().map(|file| text(file)).collect(),
         directory: directory.as_deref().map(text),
         insecure: access.insecure,
     }

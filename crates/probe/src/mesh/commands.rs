@@ -1,5 +1,6 @@
 //! The lines for a shell that show the failure of a cell again: the file is uploaded to the source,
-//! copied, and removed. Secrets stand in them as variables, or are read from their files.
+//! copied, and removed. Tokens stand in them as variables, or are read from their files.
+//! Certificates are named by their files.
 
 use history::Mode;
 use types::Location;
@@ -7,7 +8,7 @@ use types::Location;
 use super::endpoint::{Credential, CredentialKind, Protocol};
 use super::step::StepName;
 use crate::kind::Kind;
-use crate::reproduce::{ANY_FILE, Context, Trust, quoted};
+use crate::reproduce::{ANY_FILE, Context, CredentialFile, Shown, Trust, quoted};
 
 /// One end of a copy.
 #[derive(Clone, Copy)]
@@ -22,10 +23,10 @@ const WITH_OWN_SETTINGS: &str = "XDG_CONFIG_HOME=\"$ENDS\"";
 
 /// The option that shows the credential of an end, if that is in a file.
 fn option(end: &End<'_>) -> Option<String> {
-    let file = end.credential.file.as_deref().map(quoted)?;
+    let file = end.credential.file.as_ref()?;
     match end.credential.kind {
-        CredentialKind::Token => Some(format!("--token-file {file}")),
-        CredentialKind::X509 => Some(format!("--proxy {file}")),
+        CredentialKind::Token => Some(format!("--token-file {}", quoted(&file.path))),
+        CredentialKind::X509 => Some(file.certificate_options()),
         CredentialKind::Keys | CredentialKind::Anonymous => None,
     }
 }
@@ -45,15 +46,13 @@ pub(super) struct Reproduction<'a> {
     pub(super) mode: Mode,
 }
 
-/// Lines, and which credentials the variables in them hold at the end: no server may be shown that
-/// of another one.
+/// Lines, and which token the variable in them holds at the end: no server may be shown that of
+/// another one.
 #[derive(Default)]
 struct Script {
     lines: Vec<String>,
     /// The file of the token in `TOKEN`; `Some(None)`: one that is in no file.
-    token: Option<Option<String>>,
-    /// The same for `X509_USER_PROXY`.
-    proxy: Option<Option<String>>,
+    token: Option<Option<CredentialFile>>,
 }
 
 impl Script {
@@ -61,27 +60,21 @@ impl Script {
         self.lines.push(line);
     }
 
-    /// Makes the credential of an end the one that is shown below.
+    /// Makes the token of an end the one that is shown below.
     fn show(&mut self, end: End<'_>) {
-        let (file, kind) = (&end.credential.file, end.credential.kind);
-        let (held, variable) = match kind {
-            CredentialKind::Token => (&mut self.token, "TOKEN"),
-            CredentialKind::X509 => (&mut self.proxy, "export X509_USER_PROXY"),
-            CredentialKind::Keys | CredentialKind::Anonymous => return,
-        };
-        if held.as_ref() == Some(file) {
+        let file = &end.credential.file;
+        if end.credential.kind != CredentialKind::Token || self.token.as_ref() == Some(file) {
             return;
         }
-        match (file.as_deref().map(quoted), kind) {
-            (Some(file), CredentialKind::Token) => self.lines.push(format!("{variable}=$(cat {file})")),
-            (Some(file), _) => self.lines.push(format!("{variable}={file}")),
-            (None, _) if held.is_some() => {
+        match file {
+            Some(file) => self.lines.push(format!("TOKEN=$(cat {})", quoted(&file.path))),
+            None if self.token.is_some() => {
                 let host = end.file.host();
-                self.lines.push(format!("{variable}=  # that for {host}"));
+                self.lines.push(format!("TOKEN=  # that for {host}"));
             }
-            (None, _) => {}
+            None => {}
         }
-        *held = Some(file.clone());
+        self.token = Some(file.clone());
     }
 }
 
@@ -140,22 +133,29 @@ impl Reproduction<'_> {
     /// Our client with a command, and what it trusts.
     fn trusting(&self, command: &str) -> String {
         let mut words = vec![format!("crossload {command}")];
-        if self.source.file.is_encrypted() || self.destination.file.is_encrypted() {
-            words.extend(self.trust.options());
+        let needs_trust = |file: &Location| file.is_encrypted() || file.is_xrootd();
+        if needs_trust(self.source.file) || needs_trust(self.destination.file) {
+            words.extend(match self.mode {
+                Mode::Lite => self.trust.verifying().options(),
+                _ => self.trust.options(),
+            });
         }
         words.join(" ")
     }
 
-    fn context(&self, end: End<'_>) -> Context<'_> {
-        let kind = match end.credential.kind {
-            CredentialKind::Token => Kind::Token,
-            CredentialKind::X509 => Kind::Proxy,
-            CredentialKind::Keys | CredentialKind::Anonymous => Kind::Anonymous,
+    fn context<'b>(&'b self, end: End<'b>) -> Context<'b> {
+        let shown = Shown {
+            kind: match end.credential.kind {
+                CredentialKind::Token => Kind::Token,
+                CredentialKind::X509 => Kind::Proxy,
+                CredentialKind::Keys | CredentialKind::Anonymous => Kind::Anonymous,
+            },
+            certificate: end.credential.file.as_ref(),
         };
         Context {
             trust: self.trust,
-            kind,
-            base: kind,
+            shown,
+            base: shown,
             macaroon_of: None,
             address: None,
         }
@@ -214,7 +214,7 @@ impl Reproduction<'_> {
                 let lines = self.context(active).copy(active.file, header, passive.file, None);
                 script.lines.extend(lines);
             }
-            ((Protocol::Root, Protocol::Root), Mode::Lite) => {
+            ((Protocol::Root, Protocol::Root), Mode::Lite) if self.has_one_credential() => {
                 script.show(active);
                 let lines = self.context(active).lite_copy(source.file, destination.file);
                 script.lines.extend(lines);
@@ -229,27 +229,21 @@ impl Reproduction<'_> {
         let has_credential = passive.credential.kind != CredentialKind::Anonymous;
         let scheme = has_credential.then_some("Bearer");
         let context = Context {
-            base: self.context(passive).kind,
+            base: self.context(passive).shown,
             ..self.context(active)
         };
-        script.show(match passive.credential.kind {
-            CredentialKind::X509 => passive,
-            _ => active,
-        });
+        script.show(active);
         let mut lines = context.copy(active.file, header, passive.file, scheme);
         let [own, other] = [active, passive].map(|end| (end.credential.kind, &end.credential.file));
         if other.0 == CredentialKind::Token && own != other {
-            let theirs = other.1.as_deref().map(|file| format!("$(cat {})", quoted(file)));
+            let theirs = other.1.as_ref().map(|file| format!("$(cat {})", quoted(&file.path)));
             let theirs = theirs.unwrap_or_else(|| format!("  # that for {}", passive.file.host()));
             lines.insert(0, format!("THEIRS={theirs}"));
             let ours = "TransferHeaderAuthorization: Bearer $TOKEN";
             let theirs = |line: String| line.replace(ours, "TransferHeaderAuthorization: Bearer $THEIRS");
             lines = lines.into_iter().map(theirs).collect();
         }
-        let copy = lines.pop();
         script.lines.extend(lines);
-        script.show(active);
-        script.lines.extend(copy);
     }
 
     /// Whether both ends have the same credential, so that a command may show it to both. Keys
@@ -266,7 +260,8 @@ impl Reproduction<'_> {
         let mode = match self.mode {
             Mode::Push => "push",
             Mode::Streamed | Mode::Probe => "stream",
-            Mode::Pull | Mode::Rendezvous | Mode::Lite => "pull",
+            Mode::Pull | Mode::Rendezvous => "pull",
+            Mode::Lite => "pull --delegate=only",
         };
         let ends = [self.source, self.destination];
         let command = format!("copy --mode {mode}");
@@ -303,7 +298,10 @@ mod tests {
         Credential {
             kind,
             access: Access::default(),
-            file: file.map(str::to_owned),
+            file: file.map(|path| CredentialFile {
+                path: path.to_owned(),
+                key: None,
+            }),
         }
     }
 
@@ -368,7 +366,7 @@ mod tests {
                 let lines = lines(("https://a/x/f", source), ("https://b/x/g", destination), mode);
                 for (host, token) in shown_tokens(&lines) {
                     let own = if host == "a" { source } else { destination };
-                    let expected = own.file.as_ref().map(|file| format!("$(cat {file})"));
+                    let expected = own.file.as_ref().map(|file| format!("$(cat {})", file.path));
                     let is_unset = token.is_empty() || token == format!("  # that for {host}");
                     match expected {
                         Some(expected) => assert_eq!(token, expected, "{host}: {lines:#?}"),
@@ -388,9 +386,11 @@ mod tests {
         let (p, q) = (proxy("/p.pem"), proxy("/q.pem"));
         let pushed = lines(("https://a/x/f", &p), ("https://b/x/g", &q), Mode::Push);
         let macaroon = pushed.iter().position(|line| line.starts_with("THEIRS=")).unwrap();
-        assert_eq!(pushed[macaroon - 1], "export X509_USER_PROXY=/q.pem", "{pushed:#?}");
-        assert_eq!(pushed[macaroon + 1], "export X509_USER_PROXY=/p.pem", "{pushed:#?}");
-        assert!(pushed[macaroon + 2].contains("-X COPY"), "{pushed:#?}");
+        assert!(pushed[macaroon].contains("--cert /q.pem --key /q.pem "), "{pushed:#?}");
+        assert!(
+            pushed[macaroon + 1].contains("--cert /p.pem --key /p.pem -X COPY"),
+            "{pushed:#?}"
+        );
     }
 
     #[test]
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn our_client_trusts_what_the_run_does() {
         let trust = Trust {
-            file: Some("/my ca.pem".to_owned()),
+            files: vec!["/my ca.pem".to_owned()],
             directory: Some("/certificates".to_owned()),
             insecure: true,
         };
@@ -499,12 +499,61 @@ mod tests {
         assert_eq!(shown[1], "crossload copy --mode pull s3s://s/b/f https://b/x/g");
         let proxy = credential(CredentialKind::X509, Some("/p q.pem"));
         let shown = lines(("root://a//f", &proxy), ("root://b//g", &proxy), Mode::Lite);
-        assert_eq!(shown[0], "export X509_USER_PROXY='/p q.pem'");
-        assert_eq!(shown[2], "xrdcp --force --tpc delegate only root://a//f root://b//g");
+        assert_eq!(
+            shown[1],
+            "X509_USER_PROXY='/p q.pem' xrdcp --force --tpc delegate only root://a//f root://b//g"
+        );
         let shown = lines(("root://a//f", &proxy), ("root://b//g", &proxy), Mode::Streamed);
         assert_eq!(
-            shown[2],
+            shown[1],
             "crossload copy --mode stream --proxy '/p q.pem' root://a//f root://b//g"
+        );
+    }
+
+    #[test]
+    fn a_key_in_another_file_and_authorities_from_a_file_are_in_each_line() {
+        let mut apart = credential(CredentialKind::X509, Some("/c.pem"));
+        apart.file.as_mut().unwrap().key = Some("/k.pem".to_owned());
+        let trust = Trust {
+            files: vec!["/ca.pem".to_owned()],
+            ..Trust::default()
+        };
+        let certificate = "--cert /c.pem --key /k.pem";
+        let (from, to) = (("root://a//x/f", &apart), ("root://b//x/g", &apart));
+        let shown = with(&trust, from, to, Mode::Rendezvous, |copy| copy.lines(StepName::Copy));
+        let how = format!("--cacert /ca.pem {certificate}");
+        assert_eq!(
+            shown,
+            [
+                format!("crossload copy --force /bin/bash {how} root://a//x/f"),
+                format!("crossload copy --force --mode pull {how} root://a//x/f root://b//x/g"),
+                format!("crossload rm {how} root://b//x/g"),
+                format!("crossload rm {how} root://a//x/f"),
+            ]
+        );
+        let shown = with(&trust, from, to, Mode::Lite, |copy| copy.lines(StepName::Copy));
+        assert!(
+            shown[1].starts_with("crossload copy --force --mode pull --delegate=only --cacert"),
+            "{shown:#?}"
+        );
+        let shown = with(&trust, ("https://a/x/f", &apart), to, Mode::Streamed, |copy| {
+            copy.lines(StepName::Copy)
+        });
+        let has_both = |line: &String| line.contains("--cacert /ca.pem ") && line.contains(certificate);
+        assert!(shown.len() == 4 && shown.iter().all(has_both), "{shown:#?}");
+        // Servers with different certificates are named remotes, for delegation too.
+        let other = credential(CredentialKind::X509, Some("/p.pem"));
+        let insecure = Trust {
+            insecure: true,
+            ..trust
+        };
+        let to = ("root://b//x/g", &other);
+        let shown = with(&insecure, from, to, Mode::Lite, |copy| copy.lines(StepName::Copy));
+        let added = "crossload config remote add source root://a//x/ --cert /c.pem --key /k.pem";
+        assert!(shown[2].ends_with(added), "{shown:#?}");
+        assert!(
+            shown[4].ends_with("copy --mode pull --delegate=only --cacert /ca.pem source:f destination:g"),
+            "{shown:#?}"
         );
     }
 }

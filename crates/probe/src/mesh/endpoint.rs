@@ -4,6 +4,8 @@ use history::{Downtime, EndpointSeen, Mode};
 use remote::Access;
 use types::Location;
 
+use crate::reproduce::CredentialFile;
+
 /// What an endpoint can be in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -124,7 +126,7 @@ pub struct Credential {
     /// What is shown with each request: this credential and no other.
     pub access: Access,
     /// The file with the token or certificate, for commands that reproduce a failure.
-    pub file: Option<String>,
+    pub file: Option<CredentialFile>,
 }
 
 /// A directory of an endpoint in one protocol.

@@ -79,14 +79,7 @@ impl Smoke<'_> {
             // A refusal is an answer, so the address works.
             Err(error) if error.peer_status().is_some() || error.peer_words().is_some() => Outcome::Passed,
             Err(error) => {
-                let lines = match is_xrootd {
-                    true => {
-                        self.context(at)
-                            .xroot(&format!("xrdfs {}:{} query config version", place.host(), place.port()))
-                    }
-                    false if place.is_s3() => self.context(at).size(place),
-                    false => self.context(at).curl(&["-X OPTIONS --include"], place),
-                };
+                let lines = self.context(at).connect(place);
                 Outcome::Failed(Box::new(Failure::of(&error, None, lines)))
             }
         };

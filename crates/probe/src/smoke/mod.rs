@@ -20,7 +20,7 @@ use remote::{Access, Client, Resource};
 use types::{Error, ErrorCode, Location, Phase, Result};
 
 use crate::kind::Kind;
-use crate::reproduce::{Context, Trust};
+use crate::reproduce::{Context, CredentialFile, Shown, Trust};
 use crate::steps::Content;
 pub use report::{Blame, Failure, Outcome, Probe, Protocol, Tally};
 pub use results::cells;
@@ -63,6 +63,8 @@ pub struct Credential {
     pub client: Client,
     /// What is shown with each request: this credential and no other.
     pub access: Access,
+    /// The file of a certificate, for the commands that reproduce a failure.
+    pub certificate: Option<CredentialFile>,
 }
 
 /// Something that was made, and must go.
@@ -191,10 +193,14 @@ impl<'a> Smoke<'a> {
     }
 
     fn context<'b>(&'b self, at: At<'b>) -> Context<'b> {
+        let shown = |kind| Shown {
+            kind,
+            certificate: self.credentials.iter().find_map(|one| one.certificate.as_ref()),
+        };
         Context {
             trust: &self.options.trust,
-            kind: at.kind,
-            base: self.best().map_or(Kind::Anonymous, |best| best.kind),
+            shown: shown(at.kind),
+            base: shown(self.best().map_or(Kind::Anonymous, |best| best.kind)),
             macaroon_of: at.macaroon_of,
             address: at.address,
         }

@@ -154,6 +154,7 @@ impl Smoke<'_> {
                 bearer: Some(macaroon),
                 ..Access::default()
             },
+            certificate: None,
         })
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use config::{CONFIGURATION_BYTES_MAX, Faults, Mistake, read_text};
+use probe::CredentialFile;
 use probe::mesh::{
     Credential, CredentialKind, Endpoint, EndpointFile, EndpointSection, Place, Protocol, Role, directory_fault, mode,
 };
@@ -126,7 +127,7 @@ pub(in crate::client) fn without(access: Access) -> Access {
 
 /// The credentials that the file of endpoints names.
 fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
-    let mut take = |kind, file: String, access: Result<Access>| match access {
+    let mut take = |kind, file: CredentialFile, access: Result<Access>| match access {
         Ok(access) => place.credentials.push(Credential {
             kind,
             access,
@@ -142,14 +143,14 @@ fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
             identity: Some(identity),
             ..base.clone()
         });
-        take(CredentialKind::X509, certificate.display().to_string(), access);
+        take(CredentialKind::X509, certificate_file(certificate, key), access);
     }
     if let Some(file) = &section.token_file {
         let access = token_in(file).map(|token| Access {
             bearer: Some(token),
             ..base.clone()
         });
-        take(CredentialKind::Token, file.display().to_string(), access);
+        take(CredentialKind::Token, token_file(file), access);
     }
     if section.anonymous {
         place.credentials.push(anonymous(base.clone()));
@@ -159,8 +160,8 @@ fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
 /// The credentials of the command, of the environment or of a named remote, each on its own.
 fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
     let base = without(usual.clone());
-    let options = &session.common.access;
-    let shown = |file: Option<&std::path::PathBuf>| file.map(|file| file.display().to_string());
+    let token = session.common.access.token_file.as_deref();
+    let certificate = session.certificate_files(&place.location);
     if usual.identity.is_some() {
         place.credentials.push(Credential {
             kind: CredentialKind::X509,
@@ -168,7 +169,7 @@ fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
                 identity: usual.identity.clone(),
                 ..base.clone()
             },
-            file: shown(options.proxy.as_ref().or(options.cert.as_ref())),
+            file: certificate.map(|found| certificate_file(&found.certificate, &found.key)),
         });
     }
     if usual.bearer.is_some() {
@@ -178,7 +179,7 @@ fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
                 bearer: usual.bearer.clone(),
                 ..base.clone()
             },
-            file: shown(options.token_file.as_ref()),
+            file: token.map(token_file),
         });
     }
     if usual.account.is_some() || !usual.forwarded.is_empty() {
@@ -194,6 +195,21 @@ fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
     }
     if place.credentials.is_empty() {
         place.credentials.push(anonymous(base));
+    }
+}
+
+fn token_file(file: &Path) -> CredentialFile {
+    CredentialFile {
+        path: file.display().to_string(),
+        key: None,
+    }
+}
+
+/// The files of a certificate, for the commands that reproduce a failure.
+pub(in crate::client) fn certificate_file(certificate: &Path, key: &Path) -> CredentialFile {
+    CredentialFile {
+        path: certificate.display().to_string(),
+        key: (key != certificate).then(|| key.display().to_string()),
     }
 }
 
