@@ -14,6 +14,7 @@ mod history;
 mod instruments;
 mod links;
 mod mesh;
+mod mesh_modes;
 mod mesh_peers;
 mod mesh_strangers;
 mod misled;
