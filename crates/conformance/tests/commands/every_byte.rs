@@ -413,3 +413,54 @@ fn a_flipped_bit_of_a_file_is_never_kept() {
         );
     }
 }
+
+/// Behind so many bytes of its answers a server tells the last byte of its protocol version. With
+/// one bit turned over it is 5.1.0, which has no checksums of pages.
+const VERSION_AT: u64 = 27;
+/// The exit code for data that differ.
+const DIFFERS: i32 = 74;
+
+/// A page that arrives damaged over the XRootD protocol is sent again. What no checksum of a page
+/// can show, TLS or the checksum of the whole file shows.
+#[test]
+fn a_damaged_upload_over_the_xrootd_protocol_leaves_nothing_and_can_be_made_again() {
+    let test = "a_damaged_upload_over_the_xrootd_protocol_leaves_nothing_and_can_be_made_again";
+    let Some(site) = available(test, site()) else { return };
+    let content = bytes(400_000, 22);
+    let local = site.lab.file(&content).display().to_string();
+    site.first.put("damaged/source", &content);
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, site.first.port()));
+    let flip = |relay: &Relay, direction, at| relay.set_fault(Fault::FlipBitAfter(direction, at), usize::MAX);
+    let [old, uploads, downloads] = [(); 3].map(|()| Relay::start(server).expect("a relay"));
+    let old_uploads = Relay::start(old.address()).expect("a relay");
+    flip(&old, Direction::ToClient, VERSION_AT);
+    flip(&old_uploads, Direction::ToTarget, 200_000);
+    flip(&uploads, Direction::ToTarget, 200_000);
+    flip(&downloads, Direction::ToClient, 200_000);
+    let source = format!("http://localhost:{}/data/damaged/source", downloads.port());
+    let (plain, tls, streamed) = (vec![&old_uploads, &old], vec![&uploads], vec![&downloads]);
+    for (name, scheme, source, port, relays, code) in [
+        ("plain", "root", &local, old_uploads.port(), plain, Some(DIFFERS)),
+        ("tls", "roots", &local, uploads.port(), tls, None),
+        ("streamed", "root", &source, server.port(), streamed, Some(DIFFERS)),
+    ] {
+        let target = format!("{scheme}://localhost:{port}//data/damaged/{name}");
+        let copy = || {
+            let arguments = ["--mode", "stream", "--retries", "0", source, &target];
+            site.lab.run_client("copy", &arguments)
+        };
+        let failed = copy();
+        let said = failed.said();
+        assert!(relays.iter().all(|relay| relay.struck() > 0), "{name}: {said}");
+        assert!(
+            failed.code != Some(0) && code.is_none_or(|code| failed.code == Some(code)),
+            "{name}: {said}"
+        );
+        let stored = || site.first.stored(&format!("damaged/{name}"));
+        assert!(stored().is_none(), "{name}: {said}");
+        relays.iter().for_each(|relay| relay.heal());
+        let _ = copy().succeeded();
+        assert!(stored().as_ref() == Some(&content), "{name}");
+    }
+    demand_no_parts(&site);
+}
