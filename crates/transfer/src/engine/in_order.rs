@@ -158,10 +158,7 @@ impl Copy<'_> {
         if error.peer_status().is_none() || self.source.local().is_some() {
             return error;
         }
-        match compare(self.order, computed, declared, Side::Source) {
-            Err(differs) if differs.code() == ErrorCode::ChecksumMismatch => differs,
-            _ => error,
-        }
+        self.source_differs(computed, declared).unwrap_or(error)
     }
 
     /// Checks the data and the source once more if the server keeps only what is closed.
@@ -174,10 +171,18 @@ impl Copy<'_> {
         if !upload.created().is_some_and(|created| created.identity.is_unclosed) {
             return Ok(());
         }
-        match compare(self.order, computed, theirs, Side::Source) {
-            Err(differs) if differs.code() == ErrorCode::ChecksumMismatch => Err(differs),
-            _ => self.source.check_unchanged().await,
+        match self.source_differs(computed, theirs) {
+            Some(differs) => Err(differs),
+            None => self.source.check_unchanged().await,
         }
+    }
+
+    /// The mismatch, if the data that came does not have a checksum that the source declared.
+    fn source_differs(&self, computed: &[Checksum], declared: &[Checksum]) -> Option<Error> {
+        let compared = compare(self.order, computed, declared, Side::Source);
+        compared
+            .err()
+            .filter(|error| error.code() == ErrorCode::ChecksumMismatch)
     }
 
     async fn read(&self, asked: &Asked) -> Result<Box<dyn Incoming>> {
