@@ -127,11 +127,12 @@ impl Client {
 }
 
 /// What an answer says of its file. XRootD 5.5.3 sends the checksum of an earlier request, of any
-/// client and for another file, with answers to requests that did not ask for one. It may stand
-/// behind a proxy, so a `Digest` without a question (RFC 3230 §4.3.2) counts from no server.
+/// client and for another file, with answers to requests that did not ask for one, as a `Digest`;
+/// later releases send no other header unasked. It may stand behind a proxy, so a `Digest` without
+/// a question (RFC 3230 §4.3.2) counts from no server.
 fn facts_of(answer: &Answer, has_asked: bool) -> Facts {
     let mut facts = Facts::of(&answer.head, &answer.file);
-    if !has_asked && (answer.head.is_from_xrootd() || answer.head.headers.contains("digest")) {
+    if !has_asked && answer.head.headers.contains("digest") {
         facts.checksums.clear();
     }
     facts
