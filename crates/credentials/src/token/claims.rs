@@ -71,7 +71,28 @@ impl UnverifiedToken {
         check_audience(claims, &audiences, profile, &rights, rules)?;
         check_known(claims, profile, &rights, issuer)?;
         let subject = text(claims, "sub")?.map(str::to_owned);
-        let groups = match issuer.strategy.group && !rights.is_capability {
+        let checked = Checked {
+            subject: subject.clone(),
+            has_groups: !rights.is_capability,
+            expires_s,
+            not_before_s,
+            audiences,
+        };
+        let token = self.of_holder(checked, issuer)?;
+        Ok(VerifiedToken {
+            grant: rights.grant(issuer, expires_s, subject)?,
+            ..token
+        })
+    }
+
+    /// The token with what the rules about its issuer say of its holder. It grants nothing yet.
+    ///
+    /// # Errors
+    /// `token_claims` or `token_too_large` for a claim about the holder.
+    pub(super) fn of_holder(&self, checked: Checked, issuer: &IssuerRules) -> Result<VerifiedToken, Error> {
+        let claims = self.claims();
+        let subject = checked.subject;
+        let groups = match issuer.strategy.group && checked.has_groups {
             true => groups::read(claims, issuer)?,
             false => Vec::new(),
         };
@@ -80,7 +101,7 @@ impl UnverifiedToken {
             false => None,
         };
         Ok(VerifiedToken {
-            grant: rights.grant(issuer, expires_s, subject.clone())?,
+            grant: None,
             principal: Principal {
                 dn: None,
                 issuer: Some(self.issuer().to_owned()),
@@ -91,12 +112,22 @@ impl UnverifiedToken {
                 user,
             },
             token_id: text(claims, "jti")?.map(str::to_owned),
-            expires_s,
-            not_before_s,
-            audiences,
+            expires_s: checked.expires_s,
+            not_before_s: checked.not_before_s,
+            audiences: checked.audiences,
             text: None,
         })
     }
+}
+
+/// What was checked of a token before its holder is looked at.
+pub(super) struct Checked {
+    pub(super) subject: Option<String>,
+    /// Whether groups of the holder count.
+    pub(super) has_groups: bool,
+    pub(super) expires_s: i64,
+    pub(super) not_before_s: Option<i64>,
+    pub(super) audiences: Vec<String>,
 }
 
 /// The scopes of a token, read.
@@ -324,7 +355,7 @@ fn check_known(
 }
 
 /// The local user: by the rules of the map, by the claim or the subject, or the default one.
-pub(super) fn user(
+fn user(
     claims: &Map<String, Value>,
     issuer: &IssuerRules,
     subject: Option<&str>,

@@ -5,14 +5,12 @@ use crate::limits::SUBJECT_BYTES_MAX;
 use serde_json::{Map, Value};
 use types::{Error, ErrorCode};
 
-use super::claims::{audiences, check_times, text, user};
-use super::groups;
+use super::claims::{Checked, audiences, check_times, text};
 use super::issuer::{IssuerRules, TokenRules};
 use super::jwt::UnverifiedToken;
 use super::refused;
 use crate::credential::VerifiedToken;
 use crate::inspect::shown;
-use crate::principal::Principal;
 
 /// What the ID token of a sign-in must say.
 #[derive(Clone, Copy, Debug)]
@@ -63,31 +61,14 @@ impl UnverifiedToken {
         }
         let subject = subject(claims)?;
         let (expires_s, not_before_s) = check_times(claims, rules.skew_s, now_s)?;
-        let groups = match issuer.strategy.group {
-            true => groups::read(claims, issuer)?,
-            false => Vec::new(),
-        };
-        let user = match issuer.strategy.mapping {
-            true => user(claims, issuer, Some(&subject), &groups)?,
-            false => None,
-        };
-        Ok(VerifiedToken {
-            grant: None,
-            principal: Principal {
-                dn: None,
-                issuer: Some(self.issuer().to_owned()),
-                subject: Some(subject),
-                groups,
-                vos: issuer.vo.iter().cloned().collect(),
-                fqans: Vec::new(),
-                user,
-            },
-            token_id: text(claims, "jti")?.map(str::to_owned),
+        let checked = Checked {
+            subject: Some(subject),
+            has_groups: true,
             expires_s,
             not_before_s,
             audiences,
-            text: None,
-        })
+        };
+        self.of_holder(checked, issuer)
     }
 }
 
