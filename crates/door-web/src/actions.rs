@@ -18,11 +18,10 @@ use crate::admission::{Acted, Viewer};
 use crate::copies::CopyNow;
 use crate::door::Pages;
 use crate::forms::{Form, forbidden};
-use crate::limits::NAME_SHOWN_CHARACTERS_MAX;
 use crate::queue_facts::{Job, Queue};
 use crate::respond::{json, page, wants_json};
 use crate::shell::Shell;
-use crate::words::Words;
+use crate::words::{Words, cut};
 
 const CANCEL_COPY: &str = "/now/cancel";
 const CANCEL_JOB: &str = "/queue/cancel";
@@ -171,11 +170,6 @@ fn demand_operator(viewer: &Viewer) -> Result<(), Refusal> {
         true => Ok(()),
         false => Err(forbidden("[web] operators does not name this client")),
     }
-}
-
-/// A name of any length, as it is logged and shown.
-fn cut(name: &str) -> String {
-    name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect()
 }
 
 fn missing(what: &str, name: &str) -> Error {

@@ -15,12 +15,13 @@ use types::{Error, ErrorCode, Phase, Side};
 use crate::admission::Viewer;
 use crate::door::{Pages, field, now_ms};
 use crate::job_page::{FilePage, JobDocument, JobPage};
-use crate::limits::{FILES_SHOWN_MAX, NAME_SHOWN_CHARACTERS_MAX};
+use crate::limits::FILES_SHOWN_MAX;
 use crate::links_page::{LinksDocument, LinksPage};
 use crate::queue_page::{QueueDocument, QueuePage};
 use crate::queue_view::{QueueView, wrong};
 use crate::respond::{json, page, wants_json};
 use crate::shell::Shell;
+use crate::words::cut;
 
 const QUEUE: &str = "/queue";
 const LINKS: &str = "/links";
@@ -47,9 +48,10 @@ pub(crate) fn routes() -> Router<Arc<Pages>> {
 }
 
 fn missing(what: &str, name: &str) -> Refusal {
-    let name: String = name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect();
     let error = Error::new(ErrorCode::NotShown, Side::Client, Phase::Open);
-    error.with_detail(format!("the queue has no {what} {name}")).into()
+    error
+        .with_detail(format!("the queue has no {what} {}", cut(name)))
+        .into()
 }
 
 async fn queue(

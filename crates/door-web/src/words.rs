@@ -5,6 +5,8 @@ use std::fmt;
 use markup::visible;
 use serde::{Serialize, Serializer};
 
+use crate::limits::NAME_SHOWN_CHARACTERS_MAX;
+
 /// A text for pages: characters that would be obeyed (control characters, line breaks, marks that
 /// turn the direction of text) are shown by their numbers. Templates escape the rest. As JSON it is
 /// the text itself.
@@ -41,6 +43,11 @@ impl Serialize for Words {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
+}
+
+/// A name of any length, as it is logged and shown.
+pub(crate) fn cut(name: &str) -> String {
+    name.chars().take(NAME_SHOWN_CHARACTERS_MAX).collect()
 }
 
 #[cfg(test)]
