@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use conformance::{Lab, Look, assert_pages_are_good, background, log_lines, look_at, until};
+use conformance::{Answer, Lab, Look, assert_pages_are_good, background, log_lines, look_at, until};
 use testkit::{Crossload, Result, TokenIssuer, available};
 
 /// Limit for what must happen.
@@ -55,7 +55,7 @@ impl GuardedPages {
 
     /// Signs a browser in, whose cookies are in this file.
     #[track_caller]
-    pub(crate) fn sign_in(&self, jar: &str, subject: &str, back: &str) -> conformance::Answer {
+    pub(crate) fn sign_in(&self, jar: &str, subject: &str, back: &str) -> Answer {
         let (token, back) = (format!("token={}", self.token(subject)), format!("back={back}"));
         let place = format!("{}/sign-in", self.url);
         let form = [
@@ -83,6 +83,17 @@ pub(crate) fn field(page: &str, name: &str) -> String {
     let found = page.split_once(&format!("name=\"{name}\" value=\""));
     let (_, behind) = found.unwrap_or_else(|| panic!("no {name} in {page}"));
     behind.split('"').next().unwrap_or_default().to_owned()
+}
+
+/// Demands that an answer sets a cookie that browsers show to this server only, over TLS, and to no
+/// script; `more` are further words of it.
+#[track_caller]
+pub(crate) fn demand_cookie(answer: &Answer, more: &[&str]) {
+    let cookie = answer.header("set-cookie").expect("a cookie");
+    let all = ["__Host-crossload-", "; HttpOnly", "; Secure", "; Path=/"];
+    for demanded in all.iter().chain(more) {
+        assert!(cookie.contains(demanded), "{demanded}: {cookie}");
+    }
 }
 
 const VIEWERS: &str = "viewers = [[\"issuer:ISSUER\", \"subject:jane\"]]";
@@ -130,16 +141,7 @@ fn a_token_signs_a_browser_in_and_no_other_client_gets_in() {
     let jar = pages.jar();
     let begun = pages.sign_in(&jar, "jane", "/now?q=x").expect(303);
     assert_eq!(begun.header("location"), Some("/now?q=x"));
-    let cookie = begun.header("set-cookie").expect("a session");
-    for demanded in [
-        "__Host-crossload-",
-        "; HttpOnly",
-        "; SameSite=Strict",
-        "; Secure",
-        "; Path=/",
-    ] {
-        assert!(cookie.contains(demanded), "{demanded}: {cookie}");
-    }
+    demand_cookie(&begun, &["; SameSite=Strict"]);
     let page = lab.curl(&["-b", &jar, &format!("{url}/now")]).expect(200).text();
     assert!(page.contains("Signed in as jane@"), "{page}");
     let elsewhere = pages.sign_in(&pages.jar(), "jane", "//evil.example/").expect(303);
