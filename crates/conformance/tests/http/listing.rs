@@ -8,6 +8,8 @@ use conformance::{Lab, Look, assert_pages_are_good, look_at, put_tree, run, tree
 use serde_json::{Value, json};
 use testkit::{Crossload, Result, available, require};
 
+use crate::rclone::NAMES;
+
 const BROWSER: &str = "Accept: text/html,application/xhtml+xml,*/*;q=0.8";
 /// As many entries as are sorted, and one more.
 const LARGE: usize = 4096 + 1;
@@ -144,23 +146,12 @@ fn programs_follow_the_links_of_a_listing() {
     let Some(site) = available(name, Site::new("listing-programs")) else {
         return;
     };
-    let names = [
-        "plain",
-        "deep/er/and/deeper/file",
-        "with blanks/a file with blanks",
-        "per%cent/100%",
-        "hash#tag/a#b",
-        "question?/what?",
-        "unicode/äöü-日本語",
-        "markup/<a> & \"b\"",
-        "dots/.hidden",
-    ];
     let stored = site.server.data().join("tree");
-    put_tree(&stored, &names);
+    put_tree(&stored, &NAMES);
     put_tree(&site.server.data().join("beside"), &["not asked for"]);
     let url = site.server.clear_url("/data/tree/");
     let page = site.lab.curl(&[&url]).expect(200).text();
-    assert_eq!(page.matches("href=").count(), 1 + names.len(), "{page}");
+    assert_eq!(page.matches("href=").count(), 1 + NAMES.len(), "{page}");
     assert!(
         !page.contains("?sort") && page.contains("<a href=\"../\">..</a>"),
         "{page}"

@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use conformance::{Endpoint, Lab, Run, put_tree, run, tree};
 use testkit::{Result, available, require};
 
-const NAMES: [&str; 10] = [
+/// Files whose names need care in URLs and in pages, each in a directory of its own but the first.
+pub(crate) const NAMES: [&str; 10] = [
     "plain",
     "deep/er/and/deeper/file",
     "with blanks/a file with blanks",
