@@ -50,6 +50,14 @@ impl Site {
         self.lab.run_client(command, arguments)
     }
 
+    /// A stress test of a second, with its results as JSON.
+    fn load(&self, file: &str, more: &[&str]) -> Run {
+        let short = [
+            "--copies", "5", "--per", "1s", "--size", "10KB", "--ramp", "0", "--hold", "1s",
+        ];
+        self.run("stress", &[&[file], &short[..], more, &["--json"]].concat())
+    }
+
     fn history(&self, arguments: &[&str]) -> Vec<Value> {
         let arguments = [&["history"], arguments].concat();
         json_lines(&run(&self.lab.client(arguments).expect("the client is built")).succeeded())
@@ -103,25 +111,7 @@ fn a_mesh_reports_on_itself_and_tries_its_outputs_first() {
     assert_eq!(site.history(&["export", "--history", &history]), [saved]);
     assert!(site.is_clean());
 
-    let loaded = site.run(
-        "stress",
-        &[
-            &file,
-            "--copies",
-            "5",
-            "--per",
-            "1s",
-            "--size",
-            "10KB",
-            "--ramp",
-            "0",
-            "--hold",
-            "1s",
-            "--history",
-            &history,
-            "--json",
-        ],
-    );
+    let loaded = site.load(&file, &["--history", &history]);
     let results = last_json(&loaded.succeeded());
     let newest = site.history(&["export", "--history", &history, "--instrument", "stress"]);
     assert_eq!(newest, [results]);
@@ -161,25 +151,8 @@ fn copies_between_the_protocols_pass_where_the_file_asks_for_them() {
         "{results:#}"
     );
     // A stress test of the XRootD protocol, by the mode that HTTP has not.
-    let arguments = [
-        &*file,
-        "--protocol",
-        "root",
-        "--mode",
-        "rendezvous",
-        "--copies",
-        "5",
-        "--per",
-        "1s",
-        "--size",
-        "10KB",
-        "--ramp",
-        "0",
-        "--hold",
-        "1s",
-        "--json",
-    ];
-    let loaded = last_json(&site.run("stress", &arguments).succeeded());
+    let loaded = site.load(&file, &["--protocol", "root", "--mode", "rendezvous"]);
+    let loaded = last_json(&loaded.succeeded());
     let cells = loaded["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 2, "{loaded:#}");
     for cell in cells {
