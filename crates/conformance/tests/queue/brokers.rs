@@ -206,8 +206,9 @@ fn activemq_takes_messages_over_tls_by_certificate() {
     reader.arg(script).args([
         broker.port().to_string(),
         "/queue/transfer.fts_monitoring_complete".to_owned(),
-        "10".to_owned(),
         PATIENCE.as_secs().to_string(),
+        "files".to_owned(),
+        "10".to_owned(),
     ]);
     let read: Value = serde_json::from_str(&run(&reader).succeeded().text()).expect("JSON");
     let count = read.as_object().map_or(0, serde_json::Map::len);

@@ -114,8 +114,9 @@ fn a_broker_that_is_killed_gets_every_message() {
     reader.arg(script).args([
         broker.port().to_string(),
         format!("/queue/{COMPLETE}"),
-        "150".into(),
         "60".into(),
+        "files".into(),
+        "150".into(),
     ]);
     let read = run(&reader).succeeded().text();
     let files: Value = serde_json::from_str(&read).expect("JSON");

@@ -95,12 +95,13 @@ fn packets_survive_a_broker_that_is_away_and_a_server_that_is_killed() {
     server.start_again().expect("as before");
     upload(&server, "after", 300);
     broker.start_again().expect("as before");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/stomp_packets.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("python/stomp_reader.py");
     let mut reader = lab.prepared(&python);
     reader.arg(script).arg(broker.port().to_string());
     reader.args([
         DESTINATION,
         &PATIENCE.as_secs().to_string(),
+        "packets",
         "/data/before",
         "/data/away",
         "/data/after",
