@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use testkit::{
-    Access, AddressFamilies, Authority, Crossload, CrossloadOptions, HostCertificate, Result, Scratch, Xrootd,
-    XrootdAccess, XrootdOptions, XrootdVersion, require,
+    Access, AddressFamilies, Authority, Crossload, CrossloadOptions, HostCertificate, QueueOptions, Result, Scratch,
+    Xrootd, XrootdAccess, XrootdOptions, XrootdVersion, require,
 };
 
 use crate::endpoint::Endpoint;
@@ -124,6 +124,23 @@ impl Lab {
             self.authority.trust_directory()
         );
         self.crossload(options)
+    }
+
+    /// Options of a queue in clear text that trusts the authority, with further lines in its
+    /// section.
+    #[must_use]
+    pub fn queue_options(&self, queue: &str) -> QueueOptions {
+        QueueOptions {
+            name: "queue".to_owned(),
+            directory: self.fresh("queue"),
+            port: 0,
+            certificate: None,
+            ca_file: self.authority.ca_file(),
+            trust_directory: self.authority.trust_directory(),
+            voms_directory: None,
+            queue: queue.to_owned(),
+            more: String::new(),
+        }
     }
 
     /// Starts Debian's XRootD.

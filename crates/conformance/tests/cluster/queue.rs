@@ -1,7 +1,7 @@
 //! The transfer queue, whose storages are redirectors.
 
 use conformance::{Lab, bytes, run};
-use testkit::{Queue, QueueOptions, available};
+use testkit::{Queue, available};
 
 use crate::site::{Cluster, Shape};
 
@@ -15,18 +15,7 @@ fn the_queue_copies_between_redirectors() {
         ..Shape::default()
     };
     let [from, to] = [0, 1].map(|_| Cluster::start(&lab, &two).expect("the cluster starts"));
-    let queue = Queue::start(QueueOptions {
-        name: "queue".to_owned(),
-        directory: lab.fresh("queue"),
-        port: 0,
-        certificate: None,
-        ca_file: lab.authority().ca_file(),
-        trust_directory: lab.authority().trust_directory(),
-        voms_directory: None,
-        queue: "anonymous = true".to_owned(),
-        more: String::new(),
-    })
-    .expect("the queue starts");
+    let queue = Queue::start(lab.queue_options("anonymous = true")).expect("the queue starts");
     let content = bytes(300_000, 7);
     let mut list = String::new();
     for number in 0..6 {

@@ -9,8 +9,6 @@ use conformance::{Lab, open, read_answer};
 use serde_json::{Value, json};
 use testkit::{Clock, HollowStorage, Queue, QueueOptions, Result};
 
-use crate::site::options;
-
 /// How long an answer, or what follows from a request, may take: then something hangs. A job of
 /// many files takes seconds, and more on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
@@ -168,7 +166,6 @@ fn bare(lab: &Lab, name: &str, copies: usize, more: &str) -> QueueOptions {
     );
     QueueOptions {
         name: name.to_owned(),
-        certificate: None,
-        ..options(lab, &queue)
+        ..lab.queue_options(&queue)
     }
 }

@@ -5,9 +5,7 @@ use std::process::Command;
 
 use conformance::{Lab, run};
 use serde_json::{Value, json};
-use testkit::{Queue, QueueOptions, available, require_queue_python};
-
-use crate::site::options;
+use testkit::{Queue, available, require_queue_python};
 
 /// What is checked of each answer. Limits that a schema cannot say are left out: a request that
 /// fits its schema may be refused with 400.
@@ -30,11 +28,7 @@ fn requests_of_all_forms_get_answers_that_the_document_describes() {
     let test = "requests_of_all_forms_get_answers_that_the_document_describes";
     let started = require_queue_python("schemathesis").and_then(|program| {
         let lab = Lab::new("schema")?;
-        let clear = QueueOptions {
-            certificate: None,
-            ..options(&lab, "anonymous = true\noperators = [\"*\"]")
-        };
-        let queue = Queue::start(clear)?;
+        let queue = Queue::start(lab.queue_options("anonymous = true\noperators = [\"*\"]"))?;
         Ok((program, lab, queue))
     });
     let Some((program, lab, mut queue)) = available(test, started) else {

@@ -101,18 +101,11 @@ impl Site {
     }
 }
 
-/// Options of a queue that trusts the lab's authority, with further lines in its section.
+/// Options of a queue with TLS, with further lines in its section.
 pub(crate) fn options(lab: &Lab, queue: &str) -> QueueOptions {
     QueueOptions {
-        name: "queue".to_owned(),
-        directory: lab.fresh("queue"),
-        port: 0,
         certificate: Some(lab.host().clone()),
-        ca_file: lab.authority().ca_file(),
-        trust_directory: lab.authority().trust_directory(),
-        voms_directory: None,
-        queue: queue.to_owned(),
-        more: String::new(),
+        ..lab.queue_options(queue)
     }
 }
 

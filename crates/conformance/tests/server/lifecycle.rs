@@ -159,18 +159,11 @@ fn a_log_that_takes_no_line_keeps_no_process_from_stopping() {
     let mut options = lab.options("stuck");
     options.more = log.clone();
     let mut server = lab.crossload(options).expect("a server");
-    let mut queue = Queue::start(QueueOptions {
-        name: "queue".to_owned(),
-        directory: lab.fresh("queue"),
-        port: 0,
-        certificate: None,
-        ca_file: lab.authority().ca_file(),
-        trust_directory: lab.authority().trust_directory(),
-        voms_directory: None,
-        queue: "anonymous = true\n".to_owned(),
+    let options = QueueOptions {
         more: log,
-    })
-    .expect("a queue");
+        ..lab.queue_options("anonymous = true\n")
+    };
+    let mut queue = Queue::start(options).expect("a queue");
     // They would be killed after ten seconds, which is no success.
     assert!(server.process().terminate().expect("it ends").success());
     assert!(queue.process().terminate().expect("it ends").success());

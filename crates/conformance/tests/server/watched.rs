@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use conformance::{Lab, bytes, last_line, run, until};
-use testkit::{Crossload, Queue, QueueOptions, Result};
+use testkit::{Crossload, Queue, Result};
 
 const SOON: Duration = Duration::from_secs(30);
 const FILE_BYTES: usize = 200_000;
@@ -35,17 +35,7 @@ impl Watched {
             endpoint.url("")
         );
         let redirector = lab.crossload(options)?;
-        let queue = Queue::start(QueueOptions {
-            name: "queue".to_owned(),
-            directory: lab.fresh("queue"),
-            port: 0,
-            certificate: None,
-            ca_file: lab.authority().ca_file(),
-            trust_directory: lab.authority().trust_directory(),
-            voms_directory: None,
-            queue: "anonymous = true\noperators = [\"*\"]\n".to_owned(),
-            more: String::new(),
-        })?;
+        let queue = Queue::start(lab.queue_options("anonymous = true\noperators = [\"*\"]\n"))?;
         let this = Self {
             lab,
             endpoint,
