@@ -22,6 +22,7 @@ mod run;
 mod schema;
 mod scripted;
 mod site;
+mod smoke;
 mod terminal;
 mod tools;
 mod xroot;
@@ -43,6 +44,7 @@ pub use run::{Run, background, run, run_with_input};
 pub use schema::JsonLines;
 pub use scripted::{Reply, Scripted, Seen};
 pub use site::{Site, alone, reserving_nothing};
+pub use smoke::{COPY_PROBES, HTTP_PROBES, ROOT_PROBES};
 pub use terminal::Terminal;
 pub use xroot::{
     ABLE_TLS, Frame, GOES_TO_TLS, GREETING, HAS_TLS, RootSocket, WANT_TLS, assert_root_alive, opcode, open_option,

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use conformance::{Lab, Run, json_lines, visible};
+use conformance::{COPY_PROBES, HTTP_PROBES, Lab, ROOT_PROBES, Run, json_lines, visible};
 use serde_json::Value;
 use testkit::{Result, XrootdCluster, XrootdClusterOptions, XrootdVersion, available};
 
@@ -36,17 +36,8 @@ fn has_all(run: &Run, protocol: &str, names: &[&str]) {
     }
 }
 
-const BY_HTTP: [&str; 7] = [
-    "upload",
-    "download",
-    "adler32 by HEAD",
-    "adler32 or md5 by HEAD",
-    "adler32 by GET",
-    "adler32 or md5 by GET",
-    "delete",
-];
-const BY_ROOT: [&str; 4] = ["upload", "download", "adler32", "delete"];
-const COPIES: [&str; 2] = ["pull from a public source", "push"];
+/// Nothing here demands a credential.
+const COPIES: [&str; 2] = [COPY_PROBES[0], COPY_PROBES[2]];
 
 /// The name may also have an IPv6 address, where no server answers.
 fn here(url: &str) -> String {
@@ -76,8 +67,8 @@ fn a_manager_of_xrootd_passes_over_both_protocols() {
     let root = here(&cluster.root_url("/data"));
     let http = root.replacen("root:", "http:", 1);
     let run = lab.run_client("smoke", &["--json", "--size", "300KiB", &http, &root]);
-    has_all(&run, "http", &BY_HTTP);
-    has_all(&run, "root", &BY_ROOT);
+    has_all(&run, "http", &HTTP_PROBES);
+    has_all(&run, "root", &ROOT_PROBES);
     for server in cluster.servers() {
         assert_eq!(visible(server.data()), Vec::<String>::new());
     }
@@ -119,9 +110,9 @@ fn our_redirector_passes_over_both_protocols() {
             &third.root_url("/data/probes"),
         ],
     );
-    has_all(&run, "https", &BY_HTTP);
+    has_all(&run, "https", &HTTP_PROBES);
     has_all(&run, "https", &COPIES);
-    has_all(&run, "root", &BY_ROOT);
+    has_all(&run, "root", &ROOT_PROBES);
     has_all(&run, "root", &COPIES);
     for node in &cluster.nodes {
         assert_eq!(visible(node.data()), Vec::<String>::new());

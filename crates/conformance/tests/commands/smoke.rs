@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use conformance::{Endpoint, Lab, Run, background, bytes, is_whole, json_lines, run, run_with_input, until, visible};
+use conformance::{
+    COPY_PROBES, Endpoint, HTTP_PROBES, Lab, ROOT_PROBES, Run, background, bytes, is_whole, json_lines, run,
+    run_with_input, until, visible,
+};
 use serde_json::Value;
 use testkit::{Access, Direction, Fault, Relay, Result, Xrootd, XrootdAccess, available};
 
@@ -90,23 +93,6 @@ impl Pair {
     }
 }
 
-/// The probes over HTTP with a credential that may do everything.
-const SERIES: [&str; 7] = [
-    "upload",
-    "download",
-    "adler32 by HEAD",
-    "adler32 or md5 by HEAD",
-    "adler32 by GET",
-    "adler32 or md5 by GET",
-    "delete",
-];
-/// The third-party copies.
-const COPIES: [&str; 3] = [
-    "pull from a public source",
-    "pull with a credential for the source",
-    "push",
-];
-
 #[track_caller]
 fn has_all(probes: &[Value], protocol: &str, credential: &str, names: &[&str]) {
     let have = passed(probes, protocol, credential);
@@ -125,17 +111,12 @@ fn all_is_well(name: &str, of_ours: [bool; 2]) {
     let (run, probes, sum) = pair.probe();
     let failed = outcomes(&probes, "failed");
     assert!(failed.is_empty(), "{failed:#?}\n{}", run.stderr);
-    has_all(&probes, "https", "anonymous", &SERIES);
-    has_all(&probes, "https", "macaroon", &SERIES);
-    has_all(&probes, "https", "anonymous", &COPIES);
-    has_all(&probes, "https", "macaroon", &COPIES);
-    has_all(
-        &probes,
-        "root",
-        "anonymous",
-        &["upload", "download", "adler32", "delete"],
-    );
-    has_all(&probes, "root", "anonymous", &COPIES);
+    has_all(&probes, "https", "anonymous", &HTTP_PROBES);
+    has_all(&probes, "https", "macaroon", &HTTP_PROBES);
+    has_all(&probes, "https", "anonymous", &COPY_PROBES);
+    has_all(&probes, "https", "macaroon", &COPY_PROBES);
+    has_all(&probes, "root", "anonymous", &ROOT_PROBES);
+    has_all(&probes, "root", "anonymous", &COPY_PROBES);
     // There is neither a token nor a proxy, and the report says so.
     let skipped = outcomes(&probes, "skipped");
     for kind in ["token", "x509"] {
@@ -235,7 +216,7 @@ fn a_server_that_minds_the_case_of_bearer_is_named_as_the_one_at_fault() {
         (&failure["at"], &failure["server_status"]),
         (&"endpoint".into(), &403.into())
     );
-    has_all(&probes, "https", "token", &SERIES);
+    has_all(&probes, "https", "token", &HTTP_PROBES);
     // curl says 22 of a refusal, whatever its status.
     reproduce(&lab, failure, &token).failed_with(22);
     let corrected = failure["reproduce"].to_string().replace("bearer $", "Bearer $");
@@ -290,7 +271,7 @@ fn a_server_that_minds_the_case_of_bearer_is_named_as_the_one_at_fault() {
         );
     }
     assert_eq!(sum["failed_at_third_party"], 2);
-    has_all(&probes, "https", "token", &COPIES[1..]);
+    has_all(&probes, "https", "token", &COPY_PROBES[1..]);
     for server in [&ours, &theirs] {
         assert_eq!(visible(&server.data().join("probes")), Vec::<String>::new());
     }
@@ -372,10 +353,10 @@ fn a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it() {
     let (run, probes, sum) = smoke(&pair.lab, &[&[here.as_str()][..], &kinds, &["--push", &push]].concat());
     let failed = outcomes(&probes, "failed");
     assert!(failed.is_empty(), "{failed:#?}\n{}", run.stderr);
-    has_all(&probes, "https", "x509", &SERIES);
-    has_all(&probes, "https", "macaroon", &SERIES);
-    has_all(&probes, "https", "x509", &COPIES[1..]);
-    has_all(&probes, "https", "macaroon", &COPIES[1..]);
+    has_all(&probes, "https", "x509", &HTTP_PROBES);
+    has_all(&probes, "https", "macaroon", &HTTP_PROBES);
+    has_all(&probes, "https", "x509", &COPY_PROBES[1..]);
+    has_all(&probes, "https", "macaroon", &COPY_PROBES[1..]);
     // Only the pull from a public source was left out: none was named.
     assert_eq!((run.code, &sum["skipped"]), (Some(2), &1.into()), "{probes:#?}");
     pair.is_clean();
