@@ -250,10 +250,19 @@ impl Queue {
         }
     }
 
-    /// The events that are there now. Taking many at once spares their senders the work of waking
-    /// this thread for each.
-    pub fn waiting(&self) -> impl Iterator<Item = Event> {
-        self.events.try_iter()
+    /// The next event, with those that come while the thread then pauses for `pause`; none when
+    /// there is none for so long. Taking many at once spares their senders the work of waking this
+    /// thread for each.
+    ///
+    /// # Errors
+    /// The hub is gone: no event will come.
+    pub fn gather(&self, patience: Duration, pause: Duration) -> Result<impl Iterator<Item = Event>, Gone> {
+        let first = self.next(patience)?;
+        let further = first.is_some().then(|| {
+            std::thread::sleep(pause);
+            self.events.try_iter()
+        });
+        Ok(first.into_iter().chain(further.into_iter().flatten()))
     }
 
     /// Events that it has not taken.

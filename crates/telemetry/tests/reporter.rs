@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use monitoring_wire::{FileRecord, Record, Server, decode};
 use telemetry::{
-    Client, Copied, Datagram, Event, Hears, Hub, Opening, Queue, Reporter, SharedMarking, Sink, Spoken, Wishes,
+    Client, Copied, Datagram, Event, Gone, Hears, Hub, Opening, Queue, Reporter, SharedMarking, Sink, Spoken, Wishes,
 };
 
 const START_S: u64 = 1_800_000_000;
@@ -380,4 +380,18 @@ fn one_connection_has_few_logins_whatever_it_shows() {
     site.hub.tell(&Event::Left(client(1).peer));
     let (_, files) = site.hear(5);
     assert_eq!(files.len(), 32);
+}
+
+#[test]
+fn events_are_taken_together() {
+    let Site { hub, queue, .. } = site(8);
+    for port in 1..=3 {
+        hub.tell(&Event::Left(SocketAddr::from(([127, 0, 0, 1], port))));
+    }
+    let (long, none) = (Duration::from_secs(3600), Duration::ZERO);
+    assert_eq!(queue.gather(long, none).map(Iterator::count), Ok(3));
+    // Without an event there is no pause.
+    assert_eq!(queue.gather(none, long).map(Iterator::count), Ok(0));
+    drop(hub);
+    assert_eq!(queue.gather(long, long).map(Iterator::count), Err(Gone));
 }

@@ -83,17 +83,13 @@ impl FireflySender {
     pub(super) fn run(mut self, is_stopping: impl Fn() -> bool) {
         let peers = self.to_peers.is_some().then(PeerSockets::new);
         while !is_stopping() {
-            match self.queue.next(LOOK_INTERVAL) {
-                Ok(Some(event)) => {
-                    std::thread::sleep(EVENTS_GATHER_TIME);
-                    let events: Vec<Event> = std::iter::once(event).chain(self.queue.waiting()).collect();
-                    for event in events {
-                        let lines = self.fireflies.event(&event, SystemTime::now());
-                        self.send(&lines, peers.as_ref());
-                    }
-                }
-                Ok(None) => {}
-                Err(_) => break,
+            let Ok(events) = self.queue.gather(LOOK_INTERVAL, EVENTS_GATHER_TIME) else {
+                break;
+            };
+            let events: Vec<Event> = events.collect();
+            for event in events {
+                let lines = self.fireflies.event(&event, SystemTime::now());
+                self.send(&lines, peers.as_ref());
             }
             let due = self.fireflies.due(SystemTime::now());
             self.send(&due, peers.as_ref());

@@ -272,17 +272,14 @@ fn start_fireflies(sender: FireflySender, shared: Arc<Shared>, end: SyncSender<(
 
 fn run(queue: &Queue, mut reporter: Reporter, mut outlet: Outlet, shared: &Shared) {
     while !shared.is_stopping() {
-        match queue.next(LOOK_INTERVAL) {
-            Ok(Some(event)) => {
-                std::thread::sleep(EVENTS_GATHER_TIME);
-                for event in std::iter::once(event).chain(queue.waiting()) {
-                    reporter.event(&event, now_s());
-                    outlet.send(&reporter.datagrams(now_s()));
-                }
-            }
-            Ok(None) => outlet.send(&reporter.datagrams(now_s())),
-            Err(_) => break,
+        let Ok(events) = queue.gather(LOOK_INTERVAL, EVENTS_GATHER_TIME) else {
+            break;
+        };
+        for event in events {
+            reporter.event(&event, now_s());
+            outlet.send(&reporter.datagrams(now_s()));
         }
+        outlet.send(&reporter.datagrams(now_s()));
     }
     while let Ok(Some(event)) = queue.next(Duration::ZERO) {
         reporter.event(&event, now_s());
