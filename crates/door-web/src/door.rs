@@ -24,7 +24,7 @@ use crate::cluster_door;
 use crate::cluster_facts::Cluster;
 use crate::copies::RunningCopies;
 use crate::endpoint_page::{EndpointDocument, EndpointPage};
-use crate::error_page::error_page;
+use crate::error_page::{error_document, error_page};
 use crate::explain_form::ExplainForm;
 use crate::facts::{EndpointFacts, ExplainAnswer, ExplainQuestion, Share};
 use crate::issuer_sign_in;
@@ -241,12 +241,15 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
         }
     };
     let mut answer = answered.unwrap_or_else(Refusal::into_response);
-    let refusal = answer.extensions().get::<Refusal>().filter(|_| !is_machine).cloned();
-    if let Some(refusal) = refusal {
-        let shell = doors.pages.shell("Refused", "", &viewer);
-        let may_help = matches!(refusal.error().code().http_status(), 401 | 403) && viewer.name.is_none();
-        let form = SignInForm::new(&doors.pages.access, &asking, &back).filter(|_| may_help);
-        answer = error_page(refusal, shell, &request_id, form);
+    match answer.extensions().get::<Refusal>().cloned() {
+        None => {}
+        Some(refusal) if is_machine => answer = error_document(refusal, &request_id),
+        Some(refusal) => {
+            let shell = doors.pages.shell("Refused", "", &viewer);
+            let may_help = matches!(refusal.error().code().http_status(), 401 | 403) && viewer.name.is_none();
+            let form = SignInForm::new(&doors.pages.access, &asking, &back).filter(|_| may_help);
+            answer = error_page(refusal, shell, &request_id, form);
+        }
     }
     protect(answer.headers_mut(), is_encrypted);
     answer

@@ -41,8 +41,16 @@ pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Result<
 /// # Errors
 /// `internal` if it cannot be written as JSON.
 pub(crate) fn json(document: &impl Serialize) -> Result<Response, Refusal> {
+    json_with(StatusCode::OK, document)
+}
+
+/// A document with a status of its own.
+///
+/// # Errors
+/// As [`json`].
+pub(crate) fn json_with(status: StatusCode, document: &impl Serialize) -> Result<Response, Refusal> {
     let text = serde_json::to_string(document).map_err(internal)?;
-    Ok(([(header::CONTENT_TYPE, JSON)], format!("{text}\n")).into_response())
+    Ok((status, [(header::CONTENT_TYPE, JSON)], format!("{text}\n")).into_response())
 }
 
 /// A failure of our own.

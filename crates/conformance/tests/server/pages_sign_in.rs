@@ -109,7 +109,9 @@ fn a_token_signs_a_browser_in_and_no_other_client_gets_in() {
     let asked = lab.curl(&[&format!("{url}/now?q=a&sort=age")]).expect(401).text();
     assert_eq!(field(&asked, "back"), "/now?q=a&#38;sort=age", "{asked}");
     let json = ["-H", "Accept: application/json", &format!("{url}/now")];
-    assert!(!lab.curl(&json).expect(401).text().contains('<'));
+    let asked = lab.curl(&json).expect(401).text();
+    let asked: serde_json::Value = serde_json::from_str(&asked).expect("JSON");
+    assert_eq!(asked["error"]["code"], "unauthenticated", "{asked}");
 
     let refused = |token: &str, more: &[&str], status: u16| {
         let form = format!("token={token}");

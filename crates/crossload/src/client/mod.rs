@@ -56,6 +56,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use types::ErrorCode;
 
@@ -402,9 +403,12 @@ fn service_url(command: &Command) -> Option<&str> {
     }
 }
 
-/// The code that a server of ours names in the last line of a refusal: `[token_expired] ID`.
+/// The code that a server of ours names in a refusal: a document has it in `error.code`, a text in
+/// its last line, `[token_expired] ID`.
 fn named_code(body: &str) -> Option<ErrorCode> {
-    let name = body.lines().last()?.strip_prefix('[')?.split_once("] ")?.0;
+    let document: Value = serde_json::from_str(body).unwrap_or_default();
+    let of_text = || Some(body.lines().last()?.strip_prefix('[')?.split_once("] ")?.0);
+    let name = document["error"]["code"].as_str().or_else(of_text)?;
     ErrorCode::ALL.iter().copied().find(|code| code.name() == name)
 }
 
@@ -529,7 +533,15 @@ mod tests {
     fn a_refusal_names_its_code() {
         let refusal = "client authenticate: Permission denied\nGet a new token.\n[token_audience] 1a2b\n";
         assert_eq!(named_code(refusal), Some(ErrorCode::TokenAudience));
-        for other in ["", "{\"code\": 1}", "[no_such_code] 1a2b\n", "[token_audience]"] {
+        let document = r#"{"error": {"code": "token_audience", "message": "[token_expired] x"}}"#;
+        assert_eq!(named_code(document), Some(ErrorCode::TokenAudience));
+        for other in [
+            "",
+            "{\"code\": 1}",
+            "{\"error\": \"token_audience\"}",
+            "[no_such_code] 1a2b\n",
+            "[token_audience]",
+        ] {
             assert_eq!(named_code(other), None, "{other}");
         }
     }

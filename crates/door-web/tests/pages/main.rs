@@ -147,7 +147,23 @@ async fn what_is_refused_is_a_page_too() {
         assert!(body.contains("<h1>Refused</h1>"), "{body}");
     }
     let (head, body) = ask(address, "GET /none", "127.0.0.1", "Accept: application/json\r\n").await;
-    assert!(head.contains("text/plain") && !body.contains('<'), "{head}\n{body}");
+    assert!(
+        head.starts_with("http/1.1 404") && head.contains("content-type: application/json"),
+        "{head}"
+    );
+    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let error = &document["error"];
+    assert_eq!(
+        (&error["code"], &error["side"], &error["phase"]),
+        (&"not_found".into(), &"client".into(), &"open".into()),
+        "{body}"
+    );
+    let name = error["request_id"].as_str().unwrap();
+    assert!(
+        !name.is_empty() && head.contains(&name.to_ascii_lowercase()),
+        "{head}\n{body}"
+    );
+    assert!(error["message"].is_string() && error["advice"].is_string(), "{body}");
     let (head, body) = ask(address, "GET /", "127.0.0.1", "").await;
     assert!(
         head.starts_with("http/1.1 303") && head.contains("location: /"),
@@ -175,6 +191,13 @@ async fn viewers_sign_in_and_clear_text_is_for_this_machine() {
         body.contains("action=\"/sign-in\"") && body.contains("value=\"/endpoint\""),
         "{body}"
     );
+    let (head, body) = ask(address, "GET /endpoint", "localhost", "Accept: application/json\r\n").await;
+    assert!(
+        head.starts_with("http/1.1 401") && head.contains("www-authenticate: bearer"),
+        "{head}"
+    );
+    let document: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(document["error"]["code"], "unauthenticated", "{body}");
     let (head, _) = ask(address, "GET /style.css", "localhost", "").await;
     assert!(head.starts_with("http/1.1 200") && head.contains("text/css"), "{head}");
     let address = open(pages(false, vec![rule("authenticated")]));

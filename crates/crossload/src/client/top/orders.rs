@@ -241,8 +241,10 @@ fn no_answer(error: &Error) -> String {
 fn refusal(target: &Target, answer: &ServiceAnswer, shows_credential: bool) -> String {
     let body = answer.body.expose();
     let code = named_code(body);
-    // The first line of a refusal begins with side and phase.
-    let said = body.lines().next().unwrap_or_default();
+    let document: Value = serde_json::from_str(body).unwrap_or_default();
+    let said = document["error"]["message"].as_str();
+    // The sentence of a refusal begins with side and phase.
+    let said = said.unwrap_or_else(|| body.lines().next().unwrap_or_default());
     let said = said.split_once(": ").map_or(said, |(_, words)| words);
     let said = first_words(said, WORDS_CHARACTERS_MAX);
     let refused = code.is_some_and(|code| matches!(code, ErrorCode::PageForbidden | ErrorCode::Unauthenticated));
@@ -387,6 +389,16 @@ pub(crate) mod tests {
              (--token-file, --proxy)"
         );
         assert!(refused(403, forbidden, false).contains("no credential was sent"));
+        let document = json!({"error": {
+            "code": "page_forbidden",
+            "message": "client authorize: Permission denied ([web] operators does not name this client)",
+        }});
+        for shows_credential in [true, false] {
+            assert_eq!(
+                refused(403, &document.to_string(), shows_credential),
+                refused(403, forbidden, shows_credential)
+            );
+        }
         let expired = "client authenticate: The token has expired\nGet one.\n[token_expired] r1\n";
         assert!(refused(401, expired, true).starts_with("Refused: The token has expired; give another"));
         assert!(refused(401, expired, false).starts_with("Refused: The token has expired"));
