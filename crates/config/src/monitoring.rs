@@ -28,8 +28,12 @@ section! {
         /// Receivers of counts of HTTP requests by method and status, each `"host:port"`: the
         /// stream `http` of XRootD 6, as JSON. At most 4.
         http_destinations: Vec<String> = Some(Vec::new()) => RESTART;
-        /// Broker that gets all other packets, each at least once, in the messages of OSG's
-        /// shoveler: `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with TLS. Needs `spool`.
+        /// Receivers of a summary of the server, each `"host:port"`: XRootD's `xrd.report`, as XML.
+        /// At most 4.
+        summary_destinations: Vec<String> = Some(Vec::new()) => RESTART;
+        /// Broker that gets the packets about logins, files and copies, each at least once, in the
+        /// messages of OSG's shoveler: `"stomp://host:61613"`, or `"stomp+ssl://host:61614"` with
+        /// TLS. Needs `spool`.
         broker: Option<String> = Some(None) => RESTART;
         /// Destination of the messages at the broker.
         broker_destination: String = Some("/topic/xrootd.shoveler".to_owned()) => RESTART;
@@ -57,11 +61,13 @@ section! {
         /// Tell again who this server is, and which logins have files open, after this time: to
         /// receivers that began later or have forgotten it.
         identity_interval: Duration = Some(Duration::from_secs(300)) => RESTART;
+        /// Send a summary each time this has passed.
+        summary_interval: Duration = Some(Duration::from_secs(60)) => RESTART;
     }
 }
 
 impl Monitoring {
-    /// Whether there are receivers by UDP.
+    /// Whether there are receivers by UDP of what clients do.
     #[must_use]
     pub fn is_on(&self) -> bool {
         let lists = [&self.destinations, &self.copy_destinations, &self.http_destinations];
@@ -75,6 +81,7 @@ impl Monitoring {
             ("destinations", &self.destinations),
             ("copy_destinations", &self.copy_destinations),
             ("http_destinations", &self.http_destinations),
+            ("summary_destinations", &self.summary_destinations),
         ];
         for (key, list) in lists {
             if list.len() > DESTINATIONS_MAX {
@@ -90,6 +97,7 @@ impl Monitoring {
             ("flush_interval", self.flush_interval),
             ("progress_interval", self.progress_interval),
             ("identity_interval", self.identity_interval),
+            ("summary_interval", self.summary_interval),
         ];
         let short = intervals.into_iter().filter(|(_, interval)| interval.as_secs() == 0);
         faults.extend(short.map(|(key, _)| format!("{key}: must be at least 1s")));
@@ -157,6 +165,9 @@ mod tests {
             told.contains(":2: copy_destinations: \"shoveler.example\" is no receiver"),
             "{told}"
         );
-        assert!(faults("flush_interval = \"10ms\"").contains("at least 1s"));
+        assert!(faults("summary_destinations = [\"mona\"]").contains("\"mona\" is no receiver"));
+        for key in ["flush_interval", "summary_interval"] {
+            assert!(faults(&format!("{key} = \"10ms\"")).contains("at least 1s"), "{key}");
+        }
     }
 }

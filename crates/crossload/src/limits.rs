@@ -49,6 +49,8 @@ pub(crate) const SPOOL_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const LAST_PACKETS_WAIT: Duration = Duration::from_secs(1);
 /// Time between two looks whether a broker has confirmed them.
 pub(crate) const LAST_PACKETS_LOOK: Duration = Duration::from_millis(10);
+/// Time in which an export must say how much space it has, or it is not in a summary.
+pub(crate) const SUMMARY_SPACE_WAIT: Duration = Duration::from_secs(5);
 /// Most spans of traces that wait for the collector; more are dropped and counted. About 8 MiB.
 pub(crate) const SPANS_QUEUED_MAX: usize = 8 * 1024;
 /// Most spans in one request to the collector: about half a megabyte.

@@ -18,7 +18,9 @@ mod ready;
 mod state;
 
 pub use door::{Admin, LinesAbout, door};
-pub use metrics::{ErrorNames, Metrics, Request, Transfer};
+pub use metrics::{ErrorNames, Metrics, Request, Totals, Transfer};
+pub use operations::OperationCount;
 pub use part::{Part, PartFuture};
+pub use process::{ProcessorTime, processor_time};
 pub use ready::{Check, Export};
 pub use state::{Reload, Trust};

@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::durations::{Histograms, durations};
-use crate::operations::Operations;
+use crate::operations::{OperationCount, Operations};
 
 /// The methods that are counted by name; all others are counted as `other`.
 const METHODS: [&str; 14] = [
@@ -111,6 +111,19 @@ pub struct Transfer {
     pub error: Option<ErrorNames>,
 }
 
+/// Connections and payload since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Connections that are open.
+    pub connections_open: u64,
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Payload from clients, in bytes.
+    pub bytes_in: u64,
+    /// Payload to clients, in bytes.
+    pub bytes_out: u64,
+}
+
 /// The series of one method, each made when it is first counted.
 #[derive(Default)]
 struct Method {
@@ -128,7 +141,8 @@ pub struct Metrics {
     errors: Family<ErrorLabels, Counter>,
     bytes_in: Counter,
     bytes_out: Counter,
-    connections: Gauge,
+    connections_open: Gauge,
+    connections: Counter,
     refused: Counter,
     transfers_started: Family<ModeLabels, Counter>,
     transfers_finished: Family<OutcomeLabels, Counter>,
@@ -162,7 +176,8 @@ impl Metrics {
             errors: Family::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
-            connections: Gauge::default(),
+            connections_open: Gauge::default(),
+            connections: Counter::default(),
             refused: Counter::default(),
             transfers_started: Family::default(),
             transfers_finished: Family::default(),
@@ -195,7 +210,10 @@ impl Metrics {
         let help = "Payload received from clients";
         registry.register_with_unit("received", help, bytes.clone(), self.bytes_in.clone());
         registry.register_with_unit("sent", "Payload sent to clients", bytes, self.bytes_out.clone());
-        registry.register("connections_open", "Open client connections", self.connections.clone());
+        let help = "Open client connections";
+        registry.register("connections_open", help, self.connections_open.clone());
+        let help = "Client connections that were accepted";
+        registry.register("connections", help, self.connections.clone());
         let help = "Connections refused because there were too many";
         registry.register("connections_refused", help, self.refused.clone());
         let help = "Listings that left out names which no path can hold, or links that lead nowhere or out";
@@ -294,12 +312,13 @@ impl Metrics {
 
     /// Counts a connection that came.
     pub fn connection_opened(&self) {
+        self.connections_open.inc();
         self.connections.inc();
     }
 
     /// Counts a connection that went.
     pub fn connection_closed(&self) {
-        self.connections.dec();
+        self.connections_open.dec();
     }
 
     /// Counts a connection that was refused because there were too many.
@@ -336,6 +355,23 @@ impl Metrics {
     pub fn transfers_active(&self, mode: &'static str) -> u64 {
         let running = self.transfers_active.get(&ModeLabels { mode }).map(|gauge| gauge.get());
         running.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+    }
+
+    /// Connections and payload until now.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            connections_open: u64::try_from(self.connections_open.get()).unwrap_or(0),
+            connections: self.connections.get(),
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+        }
+    }
+
+    /// Requests of the XRootD protocol until now, by operation.
+    #[must_use]
+    pub fn operations(&self) -> Vec<OperationCount> {
+        self.operations.counts()
     }
 
     /// Counts a reload that failed.

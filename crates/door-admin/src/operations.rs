@@ -36,6 +36,17 @@ struct Operation {
     duration: Histogram,
 }
 
+/// How many requests of an operation were answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationCount {
+    /// The operation.
+    pub name: Cow<'static, str>,
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
 /// All operations.
 pub(crate) struct Operations {
     named: RwLock<HashMap<Cow<'static, str>, Arc<Operation>>>,
@@ -73,6 +84,18 @@ impl Operations {
         let name = if is_full { Cow::Borrowed(OTHER) } else { name };
         let operation = self.named(name.clone());
         self.add(&operation, name, duration, succeeded);
+    }
+
+    /// All operations that were counted until now, in no order.
+    pub(crate) fn counts(&self) -> Vec<OperationCount> {
+        let known = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let count = |counter: &OnceLock<Counter>| counter.get().map_or(0, Counter::get);
+        let each = known.iter().map(|(name, operation)| OperationCount {
+            name: name.clone(),
+            succeeded: count(&operation.succeeded),
+            failed: count(&operation.failed),
+        });
+        each.collect()
     }
 
     fn named(&self, name: Cow<'static, str>) -> Arc<Operation> {

@@ -1,5 +1,7 @@
 //! What this process takes of the machine, from `/proc`.
 
+use std::time::Duration;
+
 /// Kernel clock ticks in a second in `/proc`; Linux fixes them for all its interfaces to programs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -22,6 +24,21 @@ pub(crate) struct Usage {
     pub(crate) start_s: Option<f64>,
 }
 
+/// Processor time of this process since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// Of its own code.
+    pub user: Duration,
+    /// Of the system for it.
+    pub system: Duration,
+}
+
+/// The processor time until now, in steps of 10 ms; `None` where there is no `/proc`.
+#[must_use]
+pub fn processor_time() -> Option<ProcessorTime> {
+    processor_time_of(&std::fs::read_to_string("/proc/self/stat").ok()?)
+}
+
 /// Reads them all; zeros where there is no `/proc`.
 pub(crate) fn usage() -> Usage {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
@@ -29,7 +46,7 @@ pub(crate) fn usage() -> Usage {
     Usage {
         resident_bytes: memory_bytes(&status, "VmRSS:").unwrap_or(0),
         virtual_bytes: memory_bytes(&status, "VmSize:").unwrap_or(0),
-        cpu_s: cpu_s(&stat).unwrap_or(0.0),
+        cpu_s: processor_time_of(&stat).map_or(0.0, |time| (time.user + time.system).as_secs_f64()),
         // One of them is the directory's own.
         descriptors: entries("/proc/self/fd").saturating_sub(1),
         descriptors_max: descriptors_max(&read("/proc/self/limits")),
@@ -59,10 +76,14 @@ fn fields(stat: &str) -> Option<impl Iterator<Item = &str>> {
 }
 
 /// Fields 14 and 15.
-fn cpu_s(stat: &str) -> Option<f64> {
+fn processor_time_of(stat: &str) -> Option<ProcessorTime> {
     let mut fields = fields(stat)?.skip(11);
-    let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);
-    Some((user + system) / TICKS_PER_SECOND)
+    let mut next = || {
+        let ticks = fields.next()?.parse::<f64>().ok()?;
+        Duration::try_from_secs_f64(ticks / TICKS_PER_SECOND).ok()
+    };
+    let (user, system) = (next()?, next()?);
+    Some(ProcessorTime { user, system })
 }
 
 /// Field 22, which counts from the start of the machine.
@@ -79,7 +100,11 @@ mod tests {
     #[test]
     fn figures_are_read_whatever_the_program_is_called() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 1050 1 1";
-        assert_eq!(cpu_s(stat), Some(3.0));
+        let time = ProcessorTime {
+            user: Duration::from_millis(2500),
+            system: Duration::from_millis(500),
+        };
+        assert_eq!(processor_time_of(stat), Some(time));
         assert_eq!(start_s(stat, "cpu 1\nbtime 1000\n"), Some(1010.5));
         let status = "Name:\tx\nVmSize:\t  4096 kB\nVmRSS:\t  2048 kB\n";
         assert_eq!(memory_bytes(status, "VmRSS:"), Some(2048 * 1024));

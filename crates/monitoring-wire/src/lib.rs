@@ -6,6 +6,8 @@
 //! right in the same place: minima and maxima for each operation, sums of squares, microseconds
 //! with six digits, and the bytes of third-party copies.
 //!
+//! The summary of a server is XML, and has no header.
+//!
 //! Each packet is one UDP datagram, or lies in a message of a broker as a shoveler would send it. A
 //! receiver that knows the server (`=`) and the login (`u`) before the file of that login gets all
 //! of it, so the sender repeats both from time to time.
@@ -19,6 +21,7 @@ mod header;
 mod http;
 mod maps;
 mod shoveled;
+mod summary;
 
 pub use copies::{CopyRecord, Course, copy_packet, server_packet};
 pub use decode::{Packet, Record, Unreadable, decode};
@@ -28,3 +31,4 @@ pub use header::{PACKET_BYTES_MAX, Stream};
 pub use http::{HttpCounts, http_packets};
 pub use maps::{Login, Server, Token, address, label_packet, login_packet, token_packet};
 pub use shoveled::shoveled;
+pub use summary::{Links, PathSpace, Requests, SUMMARY_BYTES_MAX, Summary};

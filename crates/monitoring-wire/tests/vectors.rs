@@ -1,10 +1,11 @@
 //! What XRootD 5.5.3 sent, byte for byte.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use monitoring_wire::{
-    Batch, CopyRecord, Course, FileRecord, Login, LoginId, Packet, Record, Server, Stream, copy_packet, decode,
-    login_packet, server_packet,
+    Batch, CopyRecord, Course, FileRecord, Links, Login, LoginId, Packet, PathSpace, Record, Requests, Server, Stream,
+    Summary, copy_packet, decode, login_packet, server_packet,
 };
 
 const STARTED_S: u32 = 1_795_769_587;
@@ -155,4 +156,51 @@ fn third_party_copies_are_told_as_by_xrootd() {
     assert_eq!(taken, 1);
     assert_eq!(String::from_utf8_lossy(&ours), String::from_utf8_lossy(&captured[0]));
     assert_eq!(server_packet(&mut stream, &server()), captured[1]);
+}
+
+/// The elements of a summary in order, with their attributes; of the first one, their names only.
+fn elements(summary: &str) -> Vec<String> {
+    let begun = summary
+        .split('<')
+        .filter(|part| !part.is_empty() && !part.starts_with('/'));
+    let heads = begun.filter_map(|part| part.split_once('>').map(|(head, _)| head));
+    let shown = heads.map(|head| match head.strip_prefix("statistics ") {
+        Some(attributes) => {
+            let names = attributes.split('"').step_by(2).map(str::trim);
+            format!("statistics {}", names.collect::<String>())
+        }
+        None => head.to_owned(),
+    });
+    shown.collect()
+}
+
+#[test]
+fn a_summary_has_elements_of_xrootd_only_and_in_its_order() {
+    let theirs = String::from_utf8(packets("report").remove(0)).unwrap();
+    let ours = Summary {
+        started_s: u64::from(STARTED_S),
+        now_s: u64::from(STARTED_S) + 5,
+        gathering: Duration::ZERO,
+        links: Links::default(),
+        processor: Some([Duration::ZERO; 2]),
+        requests: Requests::default(),
+        paths: vec![PathSpace {
+            path: "/".to_owned(),
+            total_bytes: 264_212_084 << 10,
+            free_bytes: 58_558_788 << 10,
+        }],
+    };
+    let ours = String::from_utf8(ours.packet(&server())).unwrap();
+    let head = "<statistics tod=\"1795769592\" ver=\"v5.5.3\" src=\"vm:26010\" tos=\"1795769587\" pgm=\"xrootd\" \
+                ins=\"m1\" pid=\"8612\" site=\"T9_TEST\"><stats id=\"info\"><host>vm</host><port>26010</port>\
+                <name>m1</name></stats>";
+    assert!(theirs.starts_with(head) && ours.starts_with(head), "{ours}");
+    let mut known = elements(&theirs).into_iter();
+    let ours_all = elements(&ours);
+    assert_eq!(ours_all.len(), 40, "{ours_all:?}");
+    for element in ours_all {
+        assert!(known.any(|other| other == element), "{element} of {ours}");
+    }
+    let space = "<tot>264212084</tot><free>58558788</free>";
+    assert!(theirs.contains(space) && ours.contains(space), "{ours}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use conformance::{Endpoint, Lab, alone, bytes, run, until};
 use monitoring_wire::{FileRecord, Record, decode};
-use testkit::{XrootdAccess, available};
+use testkit::{Process, XrootdAccess, available, free_port, require};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 3_000_000;
@@ -204,4 +204,66 @@ fn packets_tell_the_same_files_as_those_of_xrootd() {
         .find(|told| told.path.ends_with("/pulled"))
         .expect("told");
     assert_eq!((pulled.is_written, pulled.written_bytes), (true, FILE_BYTES as u64));
+}
+
+/// The last summary that `mpxstats` has printed whole: its figures by their names.
+fn last_summary(printed: &str) -> BTreeMap<String, String> {
+    let whole = printed
+        .split("\n\n")
+        .filter(|summary| summary.contains("sgen.toe "))
+        .last();
+    let lines = whole.unwrap_or_default().lines();
+    let figures = lines.filter_map(|line| line.split_once(' '));
+    figures
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[test]
+fn the_summary_is_read_by_the_program_of_xrootd() {
+    let test = "the_summary_is_read_by_the_program_of_xrootd";
+    let found = require("mpxstats").and_then(|program| Ok((program, free_port()?)));
+    let Some((program, port)) = available(test, found) else {
+        return;
+    };
+    let more = format!(
+        "[monitoring]\nsummary_destinations = [\"127.0.0.1:{port}\"]\nsummary_interval = \"1s\"\nsite = \"T9_TEST\"\n"
+    );
+    let Some((lab, server)) = alone(test, |options| options.more = more) else {
+        return;
+    };
+    let mut command = lab.prepared(&program);
+    command.args(["-f", "flat", "-p", &port.to_string()]);
+    let reader = Process::spawn("mpxstats", &mut command, lab.scratch().path()).expect("started");
+    let file = lab.file(&bytes(FILE_BYTES, 1));
+    let endpoint = Endpoint::Crossload(Box::new(server));
+    let local = file.to_str().expect("a path");
+    lab.xrdcp(&[local, &endpoint.root("sent")]).succeeded();
+    lab.curl(&[&endpoint.clear_url("sent")]).expect(200);
+    let figures = || last_summary(&reader.stdout());
+    let number = |name: &str| {
+        let shown = figures().get(name).cloned().unwrap_or_default();
+        shown.parse::<u64>().unwrap_or(0)
+    };
+    let payload = FILE_BYTES as u64;
+    until("both payloads are told", LIMIT, || {
+        number("link.in") >= payload && number("link.out") >= payload
+    });
+    // Payload, with checksums of pages at most.
+    for name in ["link.in", "link.out"] {
+        assert!(number(name) < payload + payload / 100, "{name}: {}", number(name));
+    }
+    let told = figures();
+    assert_eq!(
+        (told["pgm"].as_str(), told["oss.paths.0.lp"].as_str()),
+        ("crossload", "/data")
+    );
+    assert!(
+        number("xrootd.ops.open") >= 1 && number("xrootd.ops.wr") >= 1,
+        "{told:?}"
+    );
+    assert!(number("link.tot") >= 2 && number("xrootd.lgn.num") >= 1, "{told:?}");
+    let (total, free) = (number("oss.paths.0.tot"), number("oss.paths.0.free"));
+    assert!(0 < free && free <= total, "{told:?}");
+    assert!(number("tos") > 0 && number("tod") >= number("tos"), "{told:?}");
 }

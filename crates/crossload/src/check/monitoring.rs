@@ -15,6 +15,7 @@ pub(crate) async fn check(configuration: &Configuration, lines: &Lines) -> Vec<F
         ("monitoring", "destinations", &wanted.destinations),
         ("monitoring", "copy_destinations", &wanted.copy_destinations),
         ("monitoring", "http_destinations", &wanted.http_destinations),
+        ("monitoring", "summary_destinations", &wanted.summary_destinations),
         ("scitags", "destinations", &configuration.scitags.destinations),
     ];
     let mut findings = Vec::new();

@@ -335,7 +335,7 @@ impl Server {
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
         let assembly = Arc::new(Assembly::new(&configuration, addresses, &log, observer.clone())?);
-        monitoring.send_to_broker(&assembly.ground.trust);
+        monitoring.start_tasks(&assembly, &metrics);
         watch.take_made();
         let setup = DoorSetup {
             assembly: assembly.clone(),

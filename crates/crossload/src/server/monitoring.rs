@@ -4,17 +4,18 @@
 //! A thread of each takes the events from its queue, makes packets of them and sends them. Doors
 //! never wait for it: what its queue does not take is dropped and counted.
 
+mod summary;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver as Ends, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use config::Configuration;
-use door_admin::{Check, Part, PartFuture};
+use door_admin::{Check, Metrics, Part, PartFuture};
 use endpoint::clock;
 use monitoring_wire::Server;
 use net::random::random;
-use net::tls::ClientTls;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -23,6 +24,7 @@ use prometheus_client::registry::Registry;
 use telemetry::{Datagram, FIREFLY_PORT, Fireflies, Hears, Hub, Queue, Reporter, SharedMarking, Sink, Wishes};
 
 use super::admin_parts::encoded;
+use super::assemble::Assembly;
 use super::broker_sink::{BrokerFigures, BrokerSink, SpoolWriter};
 use super::fireflies::{FireflySender, ToPeers};
 use super::http_stream::HttpStream;
@@ -30,6 +32,7 @@ use super::log::Log;
 use super::receivers::{Kind, Receiver, Sender};
 use crate::failure::Failure;
 use crate::limits::{EVENTS_GATHER_TIME, EVENTS_QUEUED_MAX, LAST_PACKETS_LOOK, LAST_PACKETS_WAIT};
+use summary::SummaryStream;
 
 /// How long the thread waits for an event before it looks at the clock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -62,6 +65,10 @@ struct Shared {
     to_peers: Option<Arc<ToPeers>>,
     broker: Option<Arc<BrokerSink>>,
     hub: Hub,
+    server: Server,
+    started_s: u64,
+    /// How often summaries are sent; `None`: they have no receivers.
+    summary_interval: Option<Duration>,
     is_stopping: AtomicBool,
     /// Hears when a thread has ended.
     ended: Mutex<Ends<()>>,
@@ -80,8 +87,8 @@ pub(crate) struct Monitoring(Option<Arc<Shared>>);
 
 impl Monitoring {
     /// Starts a thread for each sink that has receivers. `port` is where clients reach this server;
-    /// `marking` decides which flows are marked. Packets for a broker are kept until
-    /// [`Monitoring::send_to_broker`].
+    /// `marking` decides which flows are marked. Packets for a broker are kept, and no summaries
+    /// are sent, until [`Monitoring::start_tasks`].
     ///
     /// # Errors
     /// The system gives no thread, or the spool or a file with credentials cannot be used.
@@ -99,21 +106,26 @@ impl Monitoring {
             scitags.is_on().then_some(SCITAGS_SINK),
         ];
         let sinks: Vec<Sink> = sinks.into_iter().flatten().collect();
-        if sinks.is_empty() {
-            return Ok(Self::default());
-        }
-        let (hub, queues) = Hub::new(&sinks, marking);
+        let summary_interval = (!wanted.summary_destinations.is_empty()).then_some(wanted.summary_interval);
+        let (hub, queues) = match (sinks.is_empty(), summary_interval) {
+            (true, None) => return Ok(Self::default()),
+            (true, Some(_)) => (Hub::default(), Vec::new()),
+            (false, _) => Hub::new(&sinks, marking),
+        };
         let (end, ended) = sync_channel(sinks.len());
         let shared = Arc::new(Shared {
             receivers: Arc::new(receivers(configuration)),
             to_peers: scitags.to_peers.then(Arc::default),
             broker,
             hub,
+            server: server(wanted, port),
+            started_s: now_s(),
+            summary_interval,
             is_stopping: AtomicBool::new(false),
             ended: Mutex::new(ended),
             threads: sinks.len(),
         });
-        let server = server(wanted, port);
+        let server = &shared.server;
         for (sink, queue) in sinks.iter().zip(queues) {
             let sender = || Sender::new(shared.receivers.clone(), log.clone());
             let reporter = || Reporter::new(server.clone(), wishes(wanted), now_s());
@@ -146,12 +158,23 @@ impl Monitoring {
         Ok(Self(Some(shared)))
     }
 
-    /// Sends to the broker, if there is one, what waits for it and what comes. `trust` says which
-    /// brokers with TLS are trusted.
-    pub(crate) fn send_to_broker(&self, trust: &ClientTls) {
-        let broker = self.0.as_ref().and_then(|shared| shared.broker.clone());
-        if let Some(broker) = broker {
-            tokio::spawn(broker.run(trust.clone()));
+    /// Sends to the broker, if there is one, what waits for it and what comes; and summaries, if
+    /// they have receivers.
+    pub(crate) fn start_tasks(&self, assembly: &Assembly, metrics: &Arc<Metrics>) {
+        let Some(shared) = self.0.clone() else { return };
+        if let Some(broker) = shared.broker.clone() {
+            tokio::spawn(broker.run(assembly.ground.trust.clone()));
+        }
+        if let Some(interval) = shared.summary_interval {
+            let stream = SummaryStream {
+                server: shared.server.clone(),
+                started_s: shared.started_s,
+                interval,
+                metrics: metrics.clone(),
+                exports: assembly.exported.shown.clone(),
+                sender: Sender::new(shared.receivers.clone(), assembly.ground.log.clone()),
+            };
+            tokio::spawn(stream.run(move || shared.is_stopping()));
         }
     }
 
@@ -213,6 +236,7 @@ fn receivers(configuration: &Configuration) -> Vec<Receiver> {
         (&wanted.destinations, Kind::Detail),
         (&wanted.copy_destinations, Kind::Copies),
         (&wanted.http_destinations, Kind::Http),
+        (&wanted.summary_destinations, Kind::Summary),
         (&scitags.destinations, Kind::Fireflies),
     ];
     let each = lists

@@ -27,6 +27,8 @@ pub(super) enum Kind {
     Copies,
     /// Counts of requests over HTTP.
     Http,
+    /// Summaries of the server.
+    Summary,
     /// Fireflies.
     Fireflies,
 }

@@ -257,6 +257,7 @@ pub(super) const CASES: &[Case] = &[
     ("monitoring.destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("monitoring.copy_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("monitoring.http_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
+    ("monitoring.summary_destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     (
         "monitoring.broker",
         "spool = \"spool\"",
@@ -287,6 +288,7 @@ pub(super) const CASES: &[Case] = &[
     ("monitoring.flush_interval", "", "", r#""3s""#, ""),
     ("monitoring.progress_interval", "", "", r#""3s""#, ""),
     ("monitoring.identity_interval", "", "", r#""3s""#, ""),
+    ("monitoring.summary_interval", "", "", r#""3s""#, ""),
     ("traces.endpoint", "", "", r#""https://otel.invalid""#, ""),
     (
         "traces.headers_file",
