@@ -366,3 +366,48 @@ fn a_server_with_a_secret_shows_it_to_its_issuer() {
     assert!(!document.expect(200).text().contains(TOKEN_CLIENT.1));
     pages.server.log().demand_no_secrets();
 }
+
+#[test]
+fn a_session_ends_with_its_issuer() {
+    let name = "a_session_ends_with_its_issuer";
+    let Some(pages) = available(name, start("pages-issuer-gone")) else {
+        return;
+    };
+    let (at_issuer, by_form) = (Browser::new(&pages), Browser::new(&pages));
+    at_issuer.sign_in("/now").expect(200);
+    pages.sign_in(&by_form.jar, "jane", "/").expect(303);
+    let statuses = || [at_issuer.status(), by_form.status()];
+    assert_eq!(statuses(), [200; 2]);
+    let file = pages.server.configuration();
+    let text = fs::read_to_string(&file).expect("a configuration");
+
+    // Another client there counts from the next start on, which ends all sessions.
+    let client = format!("oidc_client_id = \"{PUBLIC_CLIENT}\"");
+    assert!(text.contains(&client), "{text}");
+    fs::write(&file, text.replace(&client, "oidc_client_id = \"another\"")).expect("a new one");
+    until("it waits for a restart", LIMIT, || {
+        let is_ignored = |line: &Value| line["event"] == "reload_ignored" && line["key"] == "web.oidc_client_id";
+        log_lines(pages.server.log()).iter().any(is_ignored)
+    });
+    assert_eq!(statuses(), [200; 2]);
+    let begun = Browser::new(&pages).begin("/now").expect(303);
+    let to = begun.header("location").expect("the issuer");
+    assert_eq!(parameter(to, "client_id"), PUBLIC_CLIENT, "{to}");
+
+    let issuer = format!("[[issuer]]\nurl = \"{}\"", pages.issuer.url());
+    assert!(text.contains(&issuer), "{text}");
+    let gone = text.replace(&issuer, "[[issuer]]\nurl = \"https://other.example\"");
+    let kept = gone.lines().filter(|line| !line.starts_with("oidc_"));
+    let gone: String = kept.map(|line| format!("{line}\n")).collect();
+    fs::write(&file, gone).expect("one without the issuer");
+    until("both are out", LIMIT, || statuses() == [401; 2]);
+    let answer = at_issuer.sign_in("/now");
+    at_issuer.demand_refused(answer, 401, "its ID token is refused");
+
+    // It is accepted again: its sessions of before do not come back.
+    fs::write(&file, &text).expect("the old one");
+    until("in by signing in", LIMIT, || {
+        Browser::new(&pages).sign_in("/now").status == 200
+    });
+    assert_eq!(statuses(), [401; 2]);
+}
