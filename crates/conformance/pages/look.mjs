@@ -1,6 +1,6 @@
 // Opens pages in Chromium and tells what a person would meet: violations of accessibility and of the content policy,
 // errors, a page wider than its window, what the keyboard reaches. Argument: JSON,
-// {url, paths: [...], headers?, javaScript?, token?, pictures?}; pictures is a directory. Prints one JSON object.
+// {url, paths: [...], headers?, javaScript?, token?, issuer?, pictures?}; pictures is a directory. Prints one JSON object.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 const require = createRequire(process.env.CROSSLOAD_NPM + "/");
@@ -58,6 +58,16 @@ if (order.token) {
   await Promise.all([page.waitForNavigation(), page.click("main button")]);
   await page.close();
 }
+if (order.issuer) {
+  // As a person does: by the link on a page that refuses, which the issuer leads back to. Each step is a navigation.
+  const page = await context.newPage();
+  const begin = order.url + order.paths[0];
+  await page.goto(begin);
+  await page.click("main a[href^='/sign-in/issuer?']");
+  await page.waitForSelector("form[action='/sign-out']", { timeout: 20000 });
+  await page.waitForURL((url) => url.href === begin, { timeout: 20000 });
+  await page.close();
+}
 for (const path of order.paths) {
   const page = await context.newPage();
   const errors = [];
@@ -75,6 +85,8 @@ for (const path of order.paths) {
     for (const colorScheme of order.schemes ?? ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
       const one = { path, at: page.url(), width, colorScheme, status: answer.status(), errors };
+      one.viewer = (await page.locator(".viewer").allInnerTexts()).join(" ");
+      one.cookies = (await context.cookies()).map(({ name, httpOnly, secure, sameSite }) => ({ name, httpOnly, secure, sameSite }));
       if (order.pictures) {
         one.screenshot = `${order.pictures}/${path.replace(/[^a-z]/g, "_")}-${width}-${colorScheme}.png`;
         await page.screenshot({ path: one.screenshot, fullPage: true });

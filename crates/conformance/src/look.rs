@@ -23,6 +23,7 @@ pub struct Look {
     has_scripts: bool,
     wait_for: Option<String>,
     token: Option<String>,
+    is_signed_in_at_issuer: bool,
 }
 
 impl Look {
@@ -35,6 +36,7 @@ impl Look {
             has_scripts: true,
             wait_for: None,
             token: None,
+            is_signed_in_at_issuer: false,
         }
     }
 
@@ -52,6 +54,14 @@ impl Look {
         self
     }
 
+    /// The same by a browser that has signed in at the issuer, by the link on the first page, which
+    /// asks for that.
+    #[must_use]
+    pub fn signed_in_at_issuer(mut self) -> Self {
+        self.is_signed_in_at_issuer = true;
+        self
+    }
+
     /// Waits until this expression holds on each page.
     #[must_use]
     pub fn wait_for(mut self, expression: &str) -> Self {
@@ -61,7 +71,8 @@ impl Look {
 }
 
 /// Looks at pages: for each page, width and scheme an object with `status`, `errors` (of the
-/// console), `wide` (pixels that the page is wider than its window), `keys` (what the keyboard
+/// console), `at` (its URL at the end), `viewer` (who has signed in), `cookies` (without their
+/// values), `wide` (pixels that the page is wider than its window), `keys` (what the keyboard
 /// reaches) and `axe` (violations of accessibility). `SCREENSHOTS` names a directory for pictures
 /// of all that (`screenshot`); without it none are taken.
 ///
@@ -78,7 +89,8 @@ pub fn look_at(lab: &Lab, look: &Look) -> Result<Vec<Value>> {
     let mut seen = Vec::new();
     for paths in look.paths.chunks(PATHS_AT_ONCE) {
         let order = json!({"url": look.url, "paths": paths, "javaScript": look.has_scripts,
-            "waitFor": look.wait_for, "token": look.token, "pictures": pictures});
+            "waitFor": look.wait_for, "token": look.token, "issuer": look.is_signed_in_at_issuer,
+            "pictures": pictures});
         let mut command = lab.command("node")?;
         command.arg(SCRIPT).arg(order.to_string());
         command.env("CROSSLOAD_NPM", &modules);

@@ -4,7 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use conformance::{Answer, Lab, Look, assert_pages_are_good, background, log_lines, look_at, until};
-use testkit::{Crossload, Result, TokenIssuer, available};
+use serde_json::Value;
+use testkit::{Crossload, PUBLIC_CLIENT, Result, SignInAnswers, TokenIssuer, available};
 
 /// Limit for what must happen.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -110,7 +111,7 @@ fn a_token_signs_a_browser_in_and_no_other_client_gets_in() {
     assert_eq!(field(&asked, "back"), "/now?q=a&#38;sort=age", "{asked}");
     let json = ["-H", "Accept: application/json", &format!("{url}/now")];
     let asked = lab.curl(&json).expect(401).text();
-    let asked: serde_json::Value = serde_json::from_str(&asked).expect("JSON");
+    let asked: Value = serde_json::from_str(&asked).expect("JSON");
     assert_eq!(asked["error"]["code"], "unauthenticated", "{asked}");
 
     let refused = |token: &str, more: &[&str], status: u16| {
@@ -261,4 +262,59 @@ fn a_browser_signs_in_by_the_form() {
     assert!(seen.iter().all(|page| page["status"] == 200), "{seen:?}");
     let plain = look_at(&pages.lab, &signed_in.without_scripts()).expect("Chromium");
     assert!(plain.iter().all(|page| page["status"] == 200), "{plain:?}");
+}
+
+/// Demands that each page was seen by `jane`, whose browser has one cookie: the session, for this
+/// server only.
+#[track_caller]
+fn demand_session(seen: &[Value]) {
+    for page in seen {
+        assert_eq!(page["status"], 200, "{page:#}");
+        let viewer = page["viewer"].as_str().expect("a viewer");
+        assert!(viewer.starts_with("Signed in as jane@"), "{viewer}");
+        let cookies = page["cookies"].as_array().expect("cookies");
+        assert_eq!(cookies.len(), 1, "{page:#}");
+        let cookie = &cookies[0];
+        let name = cookie["name"].as_str().expect("a name");
+        assert!(name.starts_with("__Host-crossload-"), "{name}");
+        let flags = [&cookie["httpOnly"], &cookie["secure"]];
+        assert!(flags.iter().all(|flag| **flag == true), "{cookie}");
+        assert_eq!(cookie["sameSite"], "Strict", "{cookie}");
+    }
+}
+
+#[test]
+fn a_browser_signs_in_at_the_issuer() {
+    let name = "a_browser_signs_in_at_the_issuer";
+    let web = format!("{VIEWERS}\noidc_issuer = \"ISSUER\"\noidc_client_id = \"{PUBLIC_CLIENT}\"\n");
+    let Some(pages) = available(name, GuardedPages::start("pages-oidc", &web)) else {
+        return;
+    };
+    let paths = ["/now", "/endpoint"];
+    let signed_in = Look::new(&pages.url, &paths).signed_in_at_issuer();
+    let Some(seen) = available(name, look_at(&pages.lab, &signed_in)) else {
+        return;
+    };
+    assert_pages_are_good(&seen, &paths);
+    demand_session(&seen);
+    let plain = look_at(&pages.lab, &signed_in.without_scripts()).expect("Chromium");
+    demand_session(&plain);
+    assert_eq!(pages.issuer.grants().signed_in, 8, "each browser once");
+
+    // The issuer refuses, in words that are no markup.
+    pages.issuer.set_sign_in(SignInAnswers {
+        error: Some(("access_denied".to_owned(), "<script>no</script>".to_owned())),
+        ..SignInAnswers::default()
+    });
+    let refused = ["/sign-in/issuer?back=/now"];
+    let seen = look_at(&pages.lab, &Look::new(&pages.url, &refused)).expect("Chromium");
+    assert_pages_are_good(&seen, &refused);
+    for page in seen {
+        let at = page["at"].as_str().expect("a place");
+        assert!(
+            at.starts_with(&format!("{}/sign-in/issuer/return?", pages.url)),
+            "{page:#}"
+        );
+        assert_eq!((&page["status"], &page["viewer"]), (&401.into(), &"Sign in".into()));
+    }
 }
