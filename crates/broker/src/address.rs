@@ -1,5 +1,7 @@
 //! A broker, and how we log in there.
 
+use std::net::IpAddr;
+
 use types::Secret;
 
 /// The schemes of brokers, each with its usual port.
@@ -63,6 +65,16 @@ impl Broker {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// Whether others in the network can read what is sent to it: it has no TLS, and is not on this
+    /// machine.
+    #[must_use]
+    pub fn is_in_clear_text(&self) -> bool {
+        let host = self.host();
+        let address = host.parse::<IpAddr>();
+        let is_here = host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback());
+        !self.is_encrypted && !is_here
+    }
+
     /// Its port.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -98,6 +110,26 @@ mod tests {
         assert_eq!(Broker::parse("stomp://[::1]").unwrap().port, 61613);
         for wrong in ["http://a", "stomp://", "stomp://u:p@a:1", "stomp://a:b", "stomp://a/b"] {
             assert_eq!(Broker::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_broker_without_tls_is_in_clear_text_unless_it_is_here() {
+        for (url, is_in_clear_text) in [
+            ("stomp://mb.example", true),
+            ("stomp://192.0.2.1:61613", true),
+            ("stomp://[2001:db8::1]", true),
+            ("stomp+ssl://mb.example", false),
+            ("stomp://localhost", false),
+            ("stomp://127.0.0.2:5", false),
+            ("stomp://[::1]:5", false),
+            ("stomp://[::ffff:127.0.0.1]", false),
+        ] {
+            assert_eq!(
+                Broker::parse(url).unwrap().is_in_clear_text(),
+                is_in_clear_text,
+                "{url}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use config::Configuration;
 
 use super::finding::Finding;
 use super::lines::Lines;
-use crate::server::broker_sink;
+use crate::server::{broker_login, broker_sink};
 
 /// Whether the names of the receivers have addresses.
 pub(crate) async fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
@@ -50,6 +50,10 @@ async fn check_broker(configuration: &Configuration, lines: &Lines) -> Vec<Findi
     let Some(broker) = wanted.broker.as_deref().and_then(Broker::parse) else {
         return findings;
     };
+    if let Some(says) = broker_login::clear_text_warning(&broker, wanted.broker_password_file.is_some()) {
+        let finding = Finding::warning("monitoring_broker_clear_text", says).at(lines.of("monitoring", "broker"));
+        findings.push(finding.change(broker_login::USE_TLS));
+    }
     let found = tokio::net::lookup_host((broker.host(), broker.port())).await;
     if !found.is_ok_and(|mut addresses| addresses.next().is_some()) {
         let says = format!(
@@ -87,6 +91,11 @@ mod tests {
         let lines = Lines::new(Path::new("c.toml"), text.to_owned());
         let findings = check(&configuration, &lines).await;
         let codes: Vec<_> = findings.iter().map(|finding| finding.code).collect();
-        assert_eq!(codes, ["monitoring_broker_unusable", "monitoring_destination_unknown"]);
+        let expected = [
+            "monitoring_broker_unusable",
+            "monitoring_broker_clear_text",
+            "monitoring_destination_unknown",
+        ];
+        assert_eq!(codes, expected);
     }
 }

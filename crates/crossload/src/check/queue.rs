@@ -173,6 +173,14 @@ mod tests {
         assert_eq!(codes_in(place.path(), users), ["messages_unused"]);
         let broker = format!("[messages]\n{}", named("broker_password_file"));
         assert_eq!(codes_in(place.path(), &broker), ["messages_unused"]);
+        let to = |url: &str| format!("{broker}brokers = [\"{url}\"]\n");
+        assert_eq!(
+            codes_in(place.path(), &to("stomp://mb.example")),
+            ["messages_clear_text"]
+        );
+        for good in ["stomp+ssl://mb.example", "stomp://127.0.0.1:1"] {
+            assert_eq!(codes_in(place.path(), &to(good)), [""; 0], "{good}");
+        }
         assert_eq!(codes_in(place.path(), "history = \"1s\"\n"), ["queue_history_short"]);
     }
 

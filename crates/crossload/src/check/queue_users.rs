@@ -1,10 +1,12 @@
 //! Checks who may change a queue, and who may subscribe to its messages.
 
+use broker::Broker;
 use config::Configuration;
 
 use super::finding::Finding;
 use super::lines::Lines;
 use crate::queue::{messages, messages_warning};
+use crate::server::broker_login::{USE_TLS, clear_text_warning};
 
 /// Checks operators and subscribers.
 pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
@@ -89,6 +91,11 @@ fn subscribers(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
         let says = "broker_password_file has no effect: there are no brokers";
         let finding = Finding::warning("messages_unused", says).at(lines.of("messages", "broker_password_file"));
         findings.push(finding.change("set brokers in [messages]"));
+    }
+    let brokers = own.brokers.iter().filter_map(|url| Broker::parse(url));
+    for says in brokers.filter_map(|broker| clear_text_warning(&broker, own.broker_password_file.is_some())) {
+        let finding = Finding::warning("messages_clear_text", says).at(lines.of("messages", "brokers"));
+        findings.push(finding.change(USE_TLS));
     }
     findings.extend(unmatched(configuration, "users", &own.users, lines));
     findings

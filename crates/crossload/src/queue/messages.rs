@@ -88,6 +88,7 @@ impl Prepared {
             say(address);
         }
         let brokers = self.brokers.into_iter().map(|broker| {
+            broker_login::log_clear_text(log, &broker, self.settings.login.as_ref());
             let push = Push::new(
                 feed.clone(),
                 broker,

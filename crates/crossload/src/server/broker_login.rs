@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use broker::BrokerLogin;
+use broker::{Broker, BrokerLogin};
 use net::tls::ClientIdentity;
+use serde_json::json;
 use types::Secret;
 
+use super::log::Log;
 use super::secret;
 use crate::failure::Failure;
 
@@ -33,4 +35,54 @@ pub(crate) fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result
     let files = certificate.zip(key);
     let identity = files.map(|(certificate, key)| ClientIdentity::load(certificate, key));
     Ok(identity.transpose()?)
+}
+
+/// What to do about a password in clear text.
+pub(crate) const USE_TLS: &str =
+    "write stomp+ssl:// and the port that the broker has for TLS, usually 61614, or remove broker_password_file";
+
+/// The warning if others in the network can read the password for this broker.
+pub(crate) fn clear_text_warning(broker: &Broker, has_password: bool) -> Option<String> {
+    (has_password && broker.is_in_clear_text()).then(|| {
+        format!(
+            "the password in broker_password_file goes to {} without TLS: anyone on the way can read it",
+            broker.url()
+        )
+    })
+}
+
+/// Logs that warning.
+pub(crate) fn log_clear_text(log: &Log, broker: &Broker, login: Option<&BrokerLogin>) {
+    if let Some(says) = clear_text_warning(broker, login.is_some()) {
+        let says = format!("{says}; {USE_TLS}");
+        log.write("broker_clear_text", &json!({"broker": broker.url(), "says": says}));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_clear_text_is_logged() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("log");
+        let log = Log::to_file(&file);
+        let login = BrokerLogin {
+            user: "u".to_owned(),
+            password: Secret::new("s3cr3t"),
+        };
+        for url in ["stomp://mb.example", "stomp+ssl://tls.example", "stomp://localhost:1"] {
+            log_clear_text(&log, &Broker::parse(url).unwrap(), Some(&login));
+        }
+        log_clear_text(&log, &Broker::parse("stomp://open.example").unwrap(), None);
+        log.flush();
+        let lines = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(lines.matches("broker_clear_text").count(), 1, "{lines}");
+        assert!(
+            lines.contains("stomp://mb.example without TLS") && lines.contains("stomp+ssl://"),
+            "{lines}"
+        );
+        assert!(!lines.contains("s3cr3t"), "{lines}");
+    }
 }

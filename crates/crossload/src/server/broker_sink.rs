@@ -88,10 +88,13 @@ impl BrokerSink {
             Failure::system(what, &cause)
         })?;
         let broker = Broker::parse(url);
+        let broker = broker.ok_or_else(|| Failure::invalid(format!("[monitoring] broker: \"{url}\" is no broker")))?;
+        let login = login(configuration)?;
+        broker_login::log_clear_text(log, &broker, login.as_ref());
         Ok(Some(Arc::new(Self {
-            broker: broker.ok_or_else(|| Failure::invalid(format!("[monitoring] broker: \"{url}\" is no broker")))?,
+            broker,
             destination: wanted.broker_destination.clone(),
-            login: login(configuration)?,
+            login,
             identity: identity(configuration)?,
             port,
             limit_bytes,
