@@ -1,6 +1,6 @@
 //! What a site sets down for each export.
 
-use credentials::Activities;
+use credentials::{Activities, Activity};
 use types::LogicalPath;
 
 /// What anybody may do, without any credential.
@@ -36,6 +36,17 @@ impl AnonymousAccess {
         }
     }
 }
+
+/// What changes files, directories or their metadata.
+const CHANGES: Activities = Activities::of(&[
+    Activity::UpdateMetadata,
+    Activity::Upload,
+    Activity::Manage,
+    Activity::Delete,
+    Activity::Insert,
+    Activity::Replace,
+    Activity::Rename,
+]);
 
 /// The rules of one export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +86,12 @@ impl ExportRules {
         self.locks && !self.read_only
     }
 
+    /// Whether some client could be allowed to change something here.
+    #[must_use]
+    pub fn allows_changes(&self) -> bool {
+        !self.ceiling().intersection(CHANGES).is_empty()
+    }
+
     /// The most that is allowed here.
     #[must_use]
     pub fn ceiling(&self) -> Activities {
@@ -92,4 +109,31 @@ pub fn export_of<'a>(exports: &'a [ExportRules], path: &LogicalPath) -> Option<&
         .iter()
         .filter(|export| path.is_within(&export.path))
         .max_by_key(|export| export.path.as_str().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_for_exports_whose_ceiling_has_some() {
+        let below = |ceiling: Activities, read_only: bool| {
+            let rules = ExportRules {
+                ceiling,
+                read_only,
+                ..ExportRules::default()
+            };
+            rules.allows_changes()
+        };
+        let staged = Activities::READ.union(Activities::of(&[Activity::Stage]));
+        assert!(below(Activities::ALL, false) && !below(Activities::ALL, true));
+        assert!(!below(Activities::READ, false) && !below(staged, false) && !below(Activities::NONE, false));
+        for activity in CHANGES.iter() {
+            assert!(
+                below(staged.union(Activities::of(&[activity])), false),
+                "{}",
+                activity.name()
+            );
+        }
+    }
 }

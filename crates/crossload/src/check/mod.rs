@@ -281,7 +281,8 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
         let subject = storage::Subject {
             path: export.path.to_string(),
             directory,
-            writable: !export.is_read_only() && (has_credentials || export.anonymous == AnonymousAccess::Write),
+            writable: export.rules().allows_changes()
+                && (has_credentials || export.anonymous == AnonymousAccess::Write),
             quota_bytes: export.quota_bytes.0,
             reserve_bytes: export.reserve_bytes.0,
             free_space: (environment.free_space)(directory),

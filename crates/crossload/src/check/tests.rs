@@ -562,6 +562,15 @@ fn nothing_can_be_written_to_an_export() {
     });
     let found = bad(&site.findings());
     assert!(found.contains(&(Bad, "export_not_writable", Some(10))), "{found:?}");
+    site.configure(|text| {
+        text.replace(
+            "directory = \"data\"",
+            &format!("ceiling = [\"read\"]\ndirectory = \"{}\"", read_only.display()),
+        )
+    });
+    let found = bad(&site.findings());
+    let is_tried = found.iter().any(|(_, code, _)| *code == "export_not_writable");
+    assert!(!is_tried, "no client may write: {found:?}");
 }
 
 fn position() -> Position {

@@ -348,7 +348,8 @@ mod tests {
     #[test]
     fn managers_learn_what_clients_may_do_in_each_export() {
         let text = "[cms]\nmanagers = [\"[::1]:1213\"]\n[[export]]\npath = \"/rw\"\ndirectory = \"a\"\n\
-                    anonymous = \"write\"\n[[export]]\npath = \"/ro\"\ndirectory = \"b\"\n";
+                    anonymous = \"write\"\n[[export]]\npath = \"/ro\"\ndirectory = \"b\"\n[[export]]\npath = \"/below\"\n\
+                    directory = \"c\"\nanonymous = \"write\"\nceiling = [\"read\"]\n";
         let parse = |text: &str| Configuration::parse(text, Path::new("/"), "test").unwrap();
         let settings = settings(&parse(text), 1094).unwrap();
         let exports: Vec<_> = settings
@@ -356,7 +357,7 @@ mod tests {
             .iter()
             .map(|export| (export.path.as_str(), export.is_writable))
             .collect();
-        assert_eq!(exports, [("/rw", true), ("/ro", false)]);
+        assert_eq!(exports, [("/rw", true), ("/ro", false), ("/below", false)]);
         assert_eq!(settings.managers[0].to_string(), "[::1]:1213");
         assert_eq!(super::settings(&parse(""), 1094), None);
     }

@@ -185,7 +185,10 @@ impl Exported {
         let running = self.redirecting.get();
         let redirecting = Redirecting::of(configuration, running, &self.trust, &self.log)?;
         let redirected = redirecting.iter().map(|this| this.export(configuration));
-        exports.extend(redirected.map(|export| (export, !configuration.redirector.read_only)));
+        exports.extend(redirected.map(|export| {
+            let writable = export.rules.allows_changes();
+            (export, writable)
+        }));
         Ok(Opened {
             stores,
             caches,
@@ -316,7 +319,8 @@ impl Exported {
 /// needs no hidden directory.
 pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_anyone = export.anonymous == AnonymousAccess::Write;
-    (by_anyone || !configuration.rules.is_empty() || has_further_rights(configuration)) && !export.is_read_only()
+    let gives_rights = by_anyone || !configuration.rules.is_empty() || has_further_rights(configuration);
+    gives_rights && export.rules().allows_changes()
 }
 
 /// Whether credentials, or records of an `authdb`, may give rights beside the rules.
@@ -384,6 +388,30 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn an_export_is_writable_where_its_ceiling_has_a_change() {
+        let writable = |export: &str, more: &str| {
+            let text = format!("[[export]]\npath = \"/data\"\ndirectory = \"/d\"\n{export}\n{more}");
+            let configuration = Configuration::parse(&text, Path::new("/etc"), "c.toml").unwrap();
+            is_writable(&configuration.exports[0], &configuration)
+        };
+        let tokens = "[macaroons]\nsecret_file = \"s\"\n";
+        assert!(!writable("", "") && writable("", tokens));
+        assert!(writable("anonymous = \"write\"", ""));
+        assert!(!writable("read_only = true", tokens));
+        assert!(!writable("ceiling = [\"read\"]", tokens));
+        assert!(!writable(
+            "anonymous = \"write\"\nceiling = [\"read\", \"stage\"]",
+            tokens
+        ));
+        for ceiling in ["create", "delete", "write"] {
+            assert!(
+                writable(&format!("ceiling = [\"read\", \"{ceiling}\"]"), tokens),
+                "{ceiling}"
+            );
+        }
+    }
 
     #[test]
     fn an_export_takes_files_where_someone_may_store_them() {

@@ -107,7 +107,7 @@ impl S3Key {
             secret_key_file: export.s3_secret_key_file.clone()?,
             region: export.s3_region.clone(),
             addressing: export.s3_addressing.clone(),
-            read_only: export.is_read_only(),
+            read_only: !export.rules().allows_changes(),
         })
     }
 
