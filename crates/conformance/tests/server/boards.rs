@@ -14,11 +14,8 @@ use crate::watched::Watched;
 
 const SOON: Duration = Duration::from_secs(60);
 /// Metrics of alert rules that this site does not have, and why.
-const ABSENT: [(&str, &str); 5] = [
+const ABSENT: [(&str, &str); 2] = [
     ("crossload_bus_up", "there is no message bus"),
-    ("crossload_monitoring_broker_up", "the monitoring has no broker"),
-    ("crossload_monitoring_spool_bytes", "the monitoring has no broker"),
-    ("crossload_monitoring_spool_limit_bytes", "the monitoring has no broker"),
     ("crossload_redirector_bus_up", "there is no message bus"),
 ];
 

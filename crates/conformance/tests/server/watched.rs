@@ -123,10 +123,13 @@ fn endpoint(lab: &Lab, behind: &Crossload, receiver: u16) -> testkit::CrossloadO
     options.more = format!(
         "[x509]\ntrust_directory = {:?}\n[[quota]]\nvo = \"atlas\"\npath = \"/data/atlas\"\nbytes = 1000000\n\
          [monitoring]\ndestinations = [\"127.0.0.1:{receiver}\"]\nflush_interval = \"1s\"\n\
+         broker = \"stomp://127.0.0.1:1\"\nspool = {:?}\n\
          [[export]]\npath = \"/cached\"\ndirectory = {cached:?}\nanonymous = \"read\"\nread_only = true\n\
          cache_directory = {cache:?}\ncache_size_bytes = \"1GiB\"\n\
          [[export]]\npath = \"/far\"\nremote = {:?}\nanonymous = \"write\"\n",
         lab.authority().trust_directory(),
+        // Its broker is away, so that packets wait.
+        lab.fresh("spool"),
         behind.url("/data"),
     );
     options
