@@ -86,6 +86,14 @@ impl Going {
         }
     }
 
+    /// The connection has ended, and with it the flows of files that are still open: those of a
+    /// session may stay open for long after one of its further connections.
+    fn leave(&mut self, now: SystemTime) {
+        self.has_left = true;
+        let carried: Vec<Arc<Flow>> = self.flows.iter().filter(|flow| flow.is_booked_now()).cloned().collect();
+        carried.iter().for_each(|flow| self.end(flow, now));
+    }
+
     /// Takes the ends of flows whose events were dropped.
     fn settle(&mut self, now: SystemTime) {
         let is_to_book = |flow: &&Arc<Flow>| flow.has_ended() && flow.is_booked_now();
@@ -138,7 +146,7 @@ impl Fireflies {
             }
             Event::Left(peer) => {
                 let going = self.going.get_mut(peer);
-                going.into_iter().flatten().for_each(|one| one.has_left = true);
+                going.into_iter().flatten().for_each(|one| one.leave(now));
                 self.ends_of(*peer, now)
             }
             Event::FlowEnded(_) | Event::Opened(_) | Event::Closed(_) | Event::Copied(_) => Vec::new(),

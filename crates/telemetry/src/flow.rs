@@ -131,7 +131,8 @@ impl Marked {
 }
 
 /// The flows of one file over further connections that a client has bound to its session. Each
-/// begins with its first payload, and ends with the file.
+/// begins with its first payload, and ends with the file, or with the connection if that goes first
+/// ([`Event::Left`]).
 #[derive(Debug)]
 pub(crate) struct FurtherFlows {
     marked: Marked,

@@ -151,6 +151,11 @@ fn connections_that_are_bound_to_a_session_are_flows_of_their_own() {
     download.read(5);
     let begun = site.hear(Duration::ZERO);
     assert_eq!(told(&begun), [("start", 443, 40000, 75), ("start", 443, 40001, 520)]);
+    download.read_over(30, over(40002));
+    site.hear(Duration::ZERO);
+    // One of them goes long before the file is closed.
+    site.hub.tell(&Event::Left(address(9, 40002)));
+    assert_eq!(told(&site.hear(Duration::ZERO)), [("end", 443, 40002, 30)]);
     drop(download);
     let ended = site.hear(IDLE);
     let mut ended = told(&ended);
@@ -172,10 +177,10 @@ fn files_of_a_connection_are_one_flow_until_it_ends_or_is_idle() {
     file.read(1);
     // It goes away while its last file is open.
     site.hub.tell(&Event::Left(client("cms").peer));
-    assert!(site.hear(Duration::ZERO).is_empty());
-    drop(file);
     let ends = site.hear(Duration::ZERO);
     assert_eq!(told(&ends), [("end", 443, 40000, 731)]);
+    drop(file);
+    assert!(site.hear(IDLE).is_empty(), "its end was told");
     // The time of the end is that of the last payload.
     drop(site.open(client("cms"), false, None));
     let again = site.hear(INTERVAL / 2);
