@@ -168,3 +168,22 @@ fn a_log_that_takes_no_line_keeps_no_process_from_stopping() {
     assert!(server.process().terminate().expect("it ends").success());
     assert!(queue.process().terminate().expect("it ends").success());
 }
+
+#[test]
+fn signals_right_behind_ready_are_heard() {
+    let test = "signals_right_behind_ready_are_heard";
+    let Some(lab) = available(test, Lab::new("early-signals")) else {
+        return;
+    };
+    let mut server = lab.crossload(lab.options("early")).expect("a server");
+    let mut queue = Queue::start(lab.queue_options("anonymous = true\n")).expect("a queue");
+    // It depends on a moment, so one try might not meet it.
+    for _ in 0..5 {
+        for process in [server.process(), queue.process()] {
+            process.hang_up().expect("a signal");
+            assert!(process.terminate().expect("it ends").success());
+        }
+        server.start_again().expect("a server");
+        queue.start_again().expect("a queue");
+    }
+}

@@ -52,6 +52,7 @@ use crate::server::certificate::OwnCertificate;
 use crate::server::events::{AdminLog, Observer};
 use crate::server::identities::Identities;
 use crate::server::log::Log;
+use crate::server::signals::Signals;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
 use crate::traces::Traces;
@@ -96,9 +97,7 @@ async fn serve(
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
     let observer = Arc::new(Observer::exporting(log, &metrics, configuration, "crossload-queue")?);
-    let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
-    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
-    let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
+    let (listeners, addresses) = bound(configuration)?;
     let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
     tokio::spawn(parts.trust_files.clone().keep());
     let settings = settings(configuration, hops::sites(&configuration.queue.hops)?);
@@ -139,6 +138,7 @@ async fn serve(
     let desk = Arc::new(Desk::new(service.clone(), catalog, vault, tokens, capabilities).await?);
     desk.finish_bans();
     web::open(configuration, &parts, &observer, service.clone(), desk.clone())?;
+    let signals = Signals::receive()?;
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
     for (listener, address) in listeners.into_iter().zip(&addresses) {
         let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
@@ -151,7 +151,7 @@ async fn serve(
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
-    reload::until_stopped(options, configuration, &parts, &metrics).await;
+    reload::until_stopped(options, configuration, &parts, &metrics, signals).await;
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
     drop(tape);
@@ -162,6 +162,14 @@ async fn serve(
     parts.ground.observer.traces().stop().await;
     log.write("stopped", &json!({}));
     Ok(())
+}
+
+/// Sockets at the configured addresses, and the addresses that they have.
+fn bound(configuration: &Configuration) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Failure> {
+    let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
+    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    let addresses = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
+    Ok((listeners, addresses))
 }
 
 /// The copier with a line in the log and spans for each attempt.

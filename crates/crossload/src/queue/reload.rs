@@ -6,13 +6,13 @@ use config::{Changes, Configuration, KeyPath};
 use door_admin::{Metrics, Reload};
 use policy::Rule;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Parts, state};
 use crate::command_line::QueueServeOptions;
 use crate::failure::{Failure, Reader};
 use crate::limits::FILE_WATCH_PERIOD;
 use crate::server::pages;
+use crate::server::signals::{Asked, Signals};
 use crate::server::subsystem::{self, Change, Current, Subsystem};
 use crate::server::watch::Watch;
 use crate::server::watch_named;
@@ -76,16 +76,9 @@ pub(super) async fn until_stopped(
     configuration: &Configuration,
     parts: &Parts,
     metrics: &Metrics,
+    mut signals: Signals,
 ) {
     let log = &parts.ground.log;
-    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::hangup()),
-    ) else {
-        log.write("signals_failed", &json!({}));
-        return;
-    };
     let mut running = Running {
         options,
         configuration: configuration.clone(),
@@ -98,12 +91,13 @@ pub(super) async fn until_stopped(
     let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
     loop {
         tokio::select! {
-            _ = terminate.recv() => return,
-            _ = interrupt.recv() => return,
-            _ = hang_up.recv() => {
-                log.reopen();
-                running.reload("signal");
-            }
+            asked = signals.next() => match asked {
+                Asked::Stop => return,
+                Asked::Reload => {
+                    log.reopen();
+                    running.reload("signal");
+                }
+            },
             _ = clock.tick() => {
                 parts.certificate.tell_expiry(log);
                 if running.watch.changed() {

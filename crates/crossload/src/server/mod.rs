@@ -44,6 +44,7 @@ pub(crate) mod rules;
 pub(crate) mod secret;
 mod shares;
 mod shown_upstream;
+pub(crate) mod signals;
 mod space_report;
 pub(crate) mod subsystem;
 pub(crate) mod tokens;
@@ -74,7 +75,6 @@ use execution::{ServerThreads, TaskCount};
 use net::listen::Acceptor;
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::command_line::ServeOptions;
 use crate::descriptors;
@@ -88,6 +88,7 @@ use doors::{Dispatchers, DoorSetup};
 use events::{AdminLog, Observer};
 use log::Log;
 use monitoring::Monitoring;
+use signals::{Asked, Signals};
 use subsystem::Subsystem;
 use watch::Watch;
 
@@ -111,7 +112,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
     let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));
     let (result, wait) = match outcome {
-        Ok(server) => (Ok(()), threads.block_on(server.serve())),
+        Ok((server, signals)) => (Ok(()), threads.block_on(server.serve(signals))),
         Err(failure) => (Err(failure), LAST_TASKS_WAIT),
     };
     threads.shut_down(wait);
@@ -314,7 +315,7 @@ impl Server {
         configuration: Configuration,
         log: Log,
         threads: &ServerThreads,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Signals), Failure> {
         gather_randomness()?;
         survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
         let metrics = Arc::new(Metrics::new());
@@ -361,8 +362,9 @@ impl Server {
             log,
             watch,
         };
+        let signals = Signals::receive()?;
         server.announce().await?;
-        Ok(server)
+        Ok((server, signals))
     }
 
     /// Prints the server's addresses on standard output, for scripts.
@@ -462,24 +464,17 @@ impl Server {
 
     /// Handles signals and changed files until the server is stopped, and drains it. Returns the
     /// time for the remaining tasks.
-    async fn serve(mut self) -> Duration {
-        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) = (
-            signal(SignalKind::terminate()),
-            signal(SignalKind::interrupt()),
-            signal(SignalKind::hangup()),
-        ) else {
-            self.log.write("signals_failed", &json!({}));
-            return LAST_TASKS_WAIT;
-        };
+    async fn serve(mut self, mut signals: Signals) -> Duration {
         let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
         loop {
             tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                _ = hang_up.recv() => {
-                    self.log.reopen();
-                    self.reload("signal");
-                }
+                asked = signals.next() => match asked {
+                    Asked::Stop => break,
+                    Asked::Reload => {
+                        self.log.reopen();
+                        self.reload("signal");
+                    }
+                },
                 _ = clock.tick() => {
                     self.assembly.certificate.tell_expiry(&self.log);
                     if self.watch.changed() {
@@ -497,8 +492,7 @@ impl Server {
         let grace = self.configuration.server.grace_time;
         let in_time = tokio::select! {
             () = self.drain(grace) => true,
-            _ = terminate.recv() => false,
-            _ = interrupt.recv() => false,
+            () = signals.stop() => false,
             // A task is stuck, for example on a disk that does not respond.
             () = tokio::time::sleep(grace + LAST_TASKS_WAIT) => true,
         };
