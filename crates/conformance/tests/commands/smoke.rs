@@ -391,7 +391,7 @@ fn lines_for_a_key_in_another_file_and_authorities_from_a_file_run_as_printed() 
     lines.pop();
     let failed = outcomes(&lines, "failed");
     relay.heal();
-    for protocol in ["https", "root"] {
+    for protocol in ["https", "roots"] {
         let upload = |probe: &&&Value| probe["protocol"] == protocol && probe["probe"] == "upload";
         let upload = failed.iter().find(upload).unwrap_or_else(|| panic!("{lines:#?}"));
         let printed = upload["failure"]["reproduce"].to_string();

@@ -214,7 +214,10 @@ fn curl_is_told_of_all_authorities_and_of_a_key_in_another_file() {
         ]
     );
     let plain = context(&trust, Kind::Anonymous, None).size(&place("http://se/f"));
-    assert!(plain[0].starts_with("curl ") && !plain[0].contains("ca"), "{plain:?}");
+    assert!(
+        plain[0].starts_with("curl ") && !plain[0].contains("cacert"),
+        "{plain:?}"
+    );
     let unknown = context(&trust, Kind::Proxy, None).size(&place("https://se/f"));
     let variable = "--cert \"$X509_USER_PROXY\" --key \"$X509_USER_PROXY\"";
     assert!(unknown[0].contains(variable), "{unknown:?}");
