@@ -16,6 +16,8 @@ pub struct FoundToken {
     pub token: Secret,
     /// Where it was found, for messages.
     pub place: String,
+    /// The file that has it; `None`: it is in none.
+    pub file: Option<PathBuf>,
 }
 
 /// What reading a file gave: its text, or `None` when there is no such file.
@@ -44,7 +46,10 @@ pub fn bearer_token(
         return Ok(Some(found));
     }
     let from_file = |path: &Path, must_exist: bool| match read_file(path) {
-        Ok(Some(text)) => accept(&text, &path.display().to_string()),
+        Ok(Some(text)) => accept(&text, &path.display().to_string()).map(|found| {
+            let file = Some(path.to_owned());
+            found.map(|found| FoundToken { file, ..found })
+        }),
         Ok(None) if !must_exist => Ok(None),
         Ok(None) => Err(unreadable(path, "there is no such file")),
         Err(error) => Err(unreadable(path, &error.to_string())),
@@ -135,6 +140,7 @@ fn accept(text: &str, place: &str) -> Result<Option<FoundToken>, Error> {
     Ok(Some(FoundToken {
         token: Secret::new(token),
         place: place.to_owned(),
+        file: None,
     }))
 }
 
@@ -165,7 +171,13 @@ mod tests {
             }
         };
         bearer_token(variable, file, 7)
-            .map(|found| found.map(|found| (found.token.expose().to_owned(), found.place)))
+            .map(|found| {
+                found.map(|found| {
+                    let has_file = found.file.is_some_and(|file| file == Path::new(&found.place));
+                    assert_eq!(has_file, found.place != "BEARER_TOKEN", "{}", found.place);
+                    (found.token.expose().to_owned(), found.place)
+                })
+            })
             .map_err(|error| error.code())
     }
 

@@ -117,6 +117,8 @@ pub(crate) struct Context<'a> {
     pub(crate) shown: Shown<'a>,
     /// The credential to request macaroons with.
     pub(crate) base: Shown<'a>,
+    /// The file with the token; `None`: it is in `TOKEN` already.
+    pub(crate) token: Option<&'a CredentialFile>,
     /// The place whose macaroon is used, for that kind.
     pub(crate) macaroon_of: Option<&'a Location>,
     pub(crate) address: Option<IpAddr>,
@@ -139,13 +141,26 @@ impl Context<'_> {
     /// What must be done first.
     fn before(&self) -> Vec<String> {
         match (self.shown.kind, self.macaroon_of) {
-            (Kind::Macaroon, Some(place)) => vec![self.macaroon("MACAROON", place)],
+            (Kind::Macaroon, Some(place)) => self.ask_macaroon(place),
+            (Kind::Token, _) => self.read_token().into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
+    /// The line that takes the token from its file.
+    fn read_token(&self) -> Option<String> {
+        self.token.map(|file| format!("TOKEN=$(cat {})", quoted(&file.path)))
+    }
+
+    /// The lines that ask a place for a macaroon.
+    pub(crate) fn ask_macaroon(&self, place: &Location) -> Vec<String> {
+        let is_by_token = self.base.kind == Kind::Token;
+        let token = self.read_token().filter(|_| is_by_token);
+        token.into_iter().chain([self.macaroon("MACAROON", place)]).collect()
+    }
+
     /// The line that asks a place for a macaroon.
-    pub(crate) fn macaroon(&self, variable: &str, place: &Location) -> String {
+    fn macaroon(&self, variable: &str, place: &Location) -> String {
         let plain = Context {
             shown: self.base,
             address: None,
@@ -354,7 +369,11 @@ impl Context<'_> {
         let mut lines = self.before();
         if let Some(scheme) = scheme {
             let variable = match self.base.kind {
-                Kind::Token => "TOKEN",
+                Kind::Token => {
+                    let is_read = self.shown.kind == Kind::Token;
+                    lines.extend(self.read_token().filter(|_| !is_read));
+                    "TOKEN"
+                }
                 _ => {
                     lines.push(self.macaroon("THEIRS", peer));
                     "THEIRS"

@@ -187,7 +187,7 @@ impl Guarded {
 fn reproduce(lab: &Lab, failure: &Value, token: &str) -> Run {
     let lines = &failure["reproduce"];
     assert!(!lines.to_string().contains(token), "{lines:#}");
-    run(lab.pasted("-c", lines).env("TOKEN", token))
+    run(&lab.pasted("-c", lines))
 }
 
 #[test]

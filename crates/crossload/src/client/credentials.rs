@@ -100,6 +100,7 @@ impl Credentials {
                 (Some(token), _) => Some(FoundToken {
                     token: token.clone(),
                     place: "--fts-access-token".to_owned(),
+                    file: None,
                 }),
                 (None, Some(file)) => bearer_token(|name| named_only(name, file), read_token, uid())?,
                 (None, None) => bearer_token(variable, read_token, uid())?,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use credentials::discovery::{FoundCertificate, trust_directory};
@@ -305,6 +305,17 @@ impl ClientContext {
             trace: self.trace.clone(),
             ..Access::default()
         }
+    }
+
+    /// The file of the token that [`Self::access`] has for a server, if it is in one.
+    pub(crate) fn token_file(&self, location: &Location) -> Option<PathBuf> {
+        let remote = self.remotes.home(location);
+        if remote.as_ref().is_some_and(|remote| remote.token.get().is_some()) {
+            return None;
+        }
+        let credentials = remote.as_ref().and_then(|remote| remote.credentials.as_ref());
+        let token = credentials.unwrap_or(&self.credentials).token.as_ref();
+        token.and_then(|found| found.file.clone())
     }
 
     /// The files of the certificate that [`Self::access`] has for a server.

@@ -13,7 +13,7 @@ use remote::Access;
 use types::{Error, ErrorCode, Location, Phase, Side};
 
 use super::INTERRUPTED;
-use super::mesh::endpoints::{self, certificate_file, without};
+use super::mesh::endpoints::{self, certificate_file, token_file, without};
 use super::place::{Place, without_query};
 use super::session::ClientContext;
 use super::signals::end_asked;
@@ -265,13 +265,14 @@ async fn places(session: &ClientContext, texts: &[String]) -> Result<Vec<Locatio
 /// first place, and the access key for the first one of S3.
 fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>, Vec<(Kind, String)>) {
     let other = places.iter().find(|place| !place.is_s3());
-    let mut access = session.access(other.or(places.first()), None);
+    let place = other.or(places.first());
+    let mut access = session.access(place, None);
     let (token, identity, _) = (access.bearer.take(), access.identity.take(), access.account.take());
     let with = |kind: Kind, access: Access| Credential {
         kind,
         client: session.client.clone(),
         access,
-        certificate: None,
+        file: None,
     };
     let mut found = vec![with(Kind::Anonymous, access.clone())];
     let mut missing = Vec::new();
@@ -279,7 +280,11 @@ fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>
         Some(token) => {
             let bearer = Some(token);
             let access = access.clone();
-            found.push(with(Kind::Token, Access { bearer, ..access }));
+            let file = place.and_then(|place| session.token_file(place));
+            found.push(Credential {
+                file: file.as_deref().map(token_file),
+                ..with(Kind::Token, Access { bearer, ..access })
+            });
         }
         None => missing.push((
             Kind::Token,
@@ -289,11 +294,9 @@ fn credentials(session: &ClientContext, places: &[Location]) -> (Vec<Credential>
     match identity {
         Some(identity) => {
             let identity = Some(identity);
-            let files = other
-                .or(places.first())
-                .and_then(|place| session.certificate_files(place));
+            let files = place.and_then(|place| session.certificate_files(place));
             found.push(Credential {
-                certificate: files.map(|found| certificate_file(&found.certificate, &found.key)),
+                file: files.map(|found| certificate_file(&found.certificate, &found.key)),
                 ..with(Kind::Proxy, Access { identity, ..access })
             });
         }
@@ -338,7 +341,7 @@ fn endpoint_credentials(session: &ClientContext, endpoint: &Endpoint) -> (Vec<Cr
                     kind,
                     client: session.client.clone(),
                     access: credential.access.clone(),
-                    certificate: credential.file.clone().filter(|_| kind == Kind::Proxy),
+                    file: credential.file.clone(),
                 });
             }
         }
@@ -354,7 +357,7 @@ fn endpoint_credentials(session: &ClientContext, endpoint: &Endpoint) -> (Vec<Cr
                 kind: Kind::Anonymous,
                 client: session.client.clone(),
                 access: access.unwrap_or_default(),
-                certificate: None,
+                file: None,
             },
         );
     }

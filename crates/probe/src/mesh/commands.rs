@@ -156,6 +156,7 @@ impl Reproduction<'_> {
             trust: self.trust,
             shown,
             base: shown,
+            token: None,
             macaroon_of: None,
             address: None,
         }

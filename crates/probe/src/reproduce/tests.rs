@@ -35,6 +35,7 @@ fn context<'a>(trust: &'a Trust, kind: Kind, certificate: Option<&'a CredentialF
         trust,
         shown,
         base: shown,
+        token: None,
         macaroon_of: None,
         address: None,
     }
@@ -221,4 +222,36 @@ fn curl_is_told_of_all_authorities_and_of_a_key_in_another_file() {
     let unknown = context(&trust, Kind::Proxy, None).size(&place("https://se/f"));
     let variable = "--cert \"$X509_USER_PROXY\" --key \"$X509_USER_PROXY\"";
     assert!(unknown[0].contains(variable), "{unknown:?}");
+}
+
+#[test]
+fn a_token_is_read_from_its_file() {
+    const READ: &str = "TOKEN=$(cat '/my token')";
+    let (trust, token) = (Trust::default(), file("/my token", None));
+    let (target, other) = (place("https://se/f"), place("https://other/g"));
+    let by_token = Context {
+        token: Some(&token),
+        ..context(&trust, Kind::Token, None)
+    };
+    assert_eq!(
+        by_token.size(&place("root://se//f")),
+        [READ, "BEARER_TOKEN=\"$TOKEN\" xrdfs root://se:1094 stat /f"]
+    );
+    let copy = by_token.copy(&target, "Source", &other, Some("Bearer"));
+    assert!(copy.len() == 2 && copy[0] == READ, "{copy:#?}");
+    let with = |kind| Context {
+        shown: Shown {
+            kind,
+            certificate: None,
+        },
+        macaroon_of: Some(&target),
+        ..by_token
+    };
+    let deleted = with(Kind::Macaroon).delete(&target);
+    assert!(deleted.len() == 3 && deleted[0] == READ, "{deleted:#?}");
+    assert!(deleted[1].starts_with("MACAROON=$(curl "), "{deleted:#?}");
+    // It is not shown, but handed over.
+    assert_eq!(with(Kind::Anonymous).delete(&target).len(), 1);
+    let copy = with(Kind::Anonymous).copy(&target, "Source", &other, Some("Bearer"));
+    assert!(copy.len() == 2 && copy[0] == READ, "{copy:#?}");
 }

@@ -63,8 +63,8 @@ pub struct Credential {
     pub client: Client,
     /// What is shown with each request: this credential and no other.
     pub access: Access,
-    /// The file of a certificate, for the commands that reproduce a failure.
-    pub certificate: Option<CredentialFile>,
+    /// The file with the token or certificate, for the commands that reproduce a failure.
+    pub file: Option<CredentialFile>,
 }
 
 /// Something that was made, and must go.
@@ -193,14 +193,19 @@ impl<'a> Smoke<'a> {
     }
 
     fn context<'b>(&'b self, at: At<'b>) -> Context<'b> {
-        let shown = |kind| Shown {
+        let file = |kind: Kind| {
+            let mut found = self.credentials.iter().filter(|one| one.kind == kind);
+            found.find_map(|one| one.file.as_ref())
+        };
+        let shown = |kind: Kind| Shown {
             kind,
-            certificate: self.credentials.iter().find_map(|one| one.certificate.as_ref()),
+            certificate: file(Kind::Proxy),
         };
         Context {
             trust: &self.options.trust,
             shown: shown(at.kind),
             base: shown(self.best().map_or(Kind::Anonymous, |best| best.kind)),
+            token: file(Kind::Token),
             macaroon_of: at.macaroon_of,
             address: at.address,
         }

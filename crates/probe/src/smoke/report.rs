@@ -104,7 +104,7 @@ pub struct Failure {
     pub server_status: Option<u32>,
     /// The server's own words.
     pub server_words: Option<String>,
-    /// Lines for a shell that do the same; secrets stand in them as variables.
+    /// Lines for a shell that do the same; secrets are in files or variables.
     pub reproduce: Vec<String>,
 }
 

@@ -142,7 +142,7 @@ impl Smoke<'_> {
                 (Outcome::Skipped(words), None)
             }
             Err(error) => {
-                let lines = vec![self.context(at).macaroon("MACAROON", file)];
+                let lines = self.context(at).ask_macaroon(file);
                 (Outcome::Failed(Box::new(Failure::of(&error, None, lines))), None)
             }
         };
@@ -154,7 +154,7 @@ impl Smoke<'_> {
                 bearer: Some(macaroon),
                 ..Access::default()
             },
-            certificate: None,
+            file: None,
         })
     }
 

@@ -160,7 +160,7 @@ fn take_named(place: &mut Place, section: &EndpointSection, base: &Access) {
 /// The credentials of the command, of the environment or of a named remote, each on its own.
 fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
     let base = without(usual.clone());
-    let token = session.common.access.token_file.as_deref();
+    let token = session.token_file(&place.location);
     let certificate = session.certificate_files(&place.location);
     if usual.identity.is_some() {
         place.credentials.push(Credential {
@@ -179,7 +179,7 @@ fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
                 bearer: usual.bearer.clone(),
                 ..base.clone()
             },
-            file: token.map(token_file),
+            file: token.as_deref().map(token_file),
         });
     }
     if usual.account.is_some() || !usual.forwarded.is_empty() {
@@ -198,7 +198,8 @@ fn take_usual(place: &mut Place, session: &ClientContext, usual: Access) {
     }
 }
 
-fn token_file(file: &Path) -> CredentialFile {
+/// The file of a token, for the commands that reproduce a failure.
+pub(in crate::client) fn token_file(file: &Path) -> CredentialFile {
     CredentialFile {
         path: file.display().to_string(),
         key: None,
