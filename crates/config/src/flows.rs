@@ -96,6 +96,9 @@ section! {
         /// Connections to these networks are not marked. Default: loopback, private and link-local
         /// addresses.
         excluded: Vec<AddressRange> = Some(local_networks()) => LIVE;
+        /// Also put the label into the IPv6 packets of connections that this server opens for
+        /// third-party copies.
+        label_packets: bool = Some(true) => LIVE;
         /// Tell again after this time that a connection goes on, and how much it has carried.
         ongoing_interval: Duration = Some(Duration::from_secs(60)) => RESTART;
     }

@@ -202,7 +202,8 @@ fn resource(
             signed_for: None,
             trace: Trace::default(),
             activity: ActivityNote::default(),
-            // The copy sets it.
+            // The copy sets them.
+            packets: None,
             steps: Steps::default(),
         },
         side: direction.peer_side(),

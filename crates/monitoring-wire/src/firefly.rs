@@ -12,6 +12,8 @@ pub const FIREFLY_PORT: u16 = 10514;
 
 /// Bits of the activity in a label.
 const ACTIVITY_BITS: u16 = 6;
+/// Bits of the experiment in the label of an IPv6 packet.
+const PACKET_EXPERIMENT_BITS: u32 = 9;
 
 /// What a flow belongs to: `experiment << 6 | activity`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +53,22 @@ impl FlowLabel {
     #[must_use]
     pub fn activity(self) -> u16 {
         self.0 & ((1 << ACTIVITY_BITS) - 1)
+    }
+
+    /// The flow label of IPv6 packets, by the specification of packet marking of SciTags: two
+    /// random bits, nine of the experiment from the lowest to the highest, a random one, six of the
+    /// activity, and two random ones. The random bits are the lowest five of `random_bits`; they
+    /// let routers spread flows. `None`: the experiment needs more bits.
+    #[must_use]
+    pub fn in_packets(self, random_bits: u8) -> Option<u32> {
+        let experiment = self.experiment();
+        if experiment >> PACKET_EXPERIMENT_BITS != 0 {
+            return None;
+        }
+        let reversed = u32::from(experiment.reverse_bits()) >> (u16::BITS - PACKET_EXPERIMENT_BITS);
+        let bits = u32::from(random_bits);
+        let spread = (bits >> 3 & 0b11) << 18 | (bits >> 2 & 1) << 8 | bits & 0b11;
+        Some(spread | reversed << 9 | u32::from(self.activity()) << 2)
     }
 }
 
@@ -205,6 +223,24 @@ mod tests {
             application: "http-get",
             host: "se1.example.org",
         }
+    }
+
+    #[test]
+    fn labels_of_packets_have_the_experiment_backwards_and_random_bits_between() {
+        let label = |experiment, activity| FlowLabel::from_parts(experiment, activity).unwrap();
+        // As flowd's backend for packets computes them.
+        for (experiment, activity, expected) in [
+            (2, 26, 128 << 9 | 26 << 2),
+            (3, 1, 384 << 9 | 1 << 2),
+            (256, 63, 1 << 9 | 63 << 2),
+            (511, 0, 511 << 9),
+        ] {
+            assert_eq!(label(experiment, activity).in_packets(0), Some(expected));
+            let all = label(experiment, activity).in_packets(0xff);
+            assert_eq!(all, Some(expected | 3 << 18 | 1 << 8 | 3));
+        }
+        assert_eq!(label(2, 26).in_packets(0b01010), Some(1 << 18 | 128 << 9 | 26 << 2 | 2));
+        assert_eq!(label(512, 1).in_packets(0), None);
     }
 
     #[test]

@@ -10,7 +10,11 @@ use tokio::task::JoinSet;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::address::AddressPolicy;
+use crate::flow_label;
 use crate::resolve::Resolver;
+
+/// The flow label of packets to an address, in the lowest 20 bits; `None`: the system chooses one.
+pub type LabelOf<'a> = &'a (dyn Fn(IpAddr) -> Option<u32> + Sync);
 
 /// A connection, and when the name of its host was resolved.
 #[derive(Debug)]
@@ -33,11 +37,11 @@ pub async fn dial(
     timeout: Duration,
     side: Side,
 ) -> Result<TcpStream, Error> {
-    let dialled = dial_timed(host, port, policy, timeout, side).await?;
+    let dialled = dial_timed(host, port, policy, timeout, side, &|_| None).await?;
     Ok(dialled.stream)
 }
 
-/// As [`dial`], with the time of the look-up.
+/// As [`dial`], with the time of the look-up. Packets over IPv6 have this label.
 ///
 /// # Errors
 /// As [`dial`].
@@ -47,11 +51,12 @@ pub async fn dial_timed(
     policy: AddressPolicy,
     timeout: Duration,
     side: Side,
+    label_of: LabelOf<'_>,
 ) -> Result<Dialled, Error> {
     let attempt = async {
         let allowed = allowed(host, port, policy, side).await?;
         let resolved = Instant::now();
-        let stream = race(interleave(allowed), side).await?;
+        let stream = race(interleave(allowed), side, label_of).await?;
         let stream = refuse_ourselves(stream, policy, side)?;
         Ok::<_, Error>(Dialled { stream, resolved })
     };
@@ -138,13 +143,13 @@ fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// Each address gets a head start over the next; the first connection wins and the rest are
 /// dropped.
-async fn race(addresses: Vec<SocketAddr>, side: Side) -> Result<TcpStream, Error> {
+async fn race(addresses: Vec<SocketAddr>, side: Side, label_of: LabelOf<'_>) -> Result<TcpStream, Error> {
     let mut attempts = JoinSet::new();
     let mut waiting = addresses.into_iter();
     let mut last: Option<std::io::Error> = None;
     loop {
         if let Some(address) = waiting.next() {
-            attempts.spawn(TcpStream::connect(address));
+            attempts.spawn(flow_label::connect(address, label_of(address.ip())));
         } else if attempts.is_empty() {
             let error = Error::new(ErrorCode::PeerUnreachable, side, Phase::Connect);
             return Err(match last {

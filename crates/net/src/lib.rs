@@ -12,6 +12,7 @@ pub mod address;
 pub mod buffer;
 pub mod dial;
 mod failure;
+mod flow_label;
 pub mod frames;
 pub mod http;
 pub mod limits;

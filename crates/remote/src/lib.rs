@@ -28,6 +28,7 @@ mod object_store;
 mod opened;
 mod options;
 mod outlet;
+mod packet_mark;
 mod parts;
 mod pool;
 mod protocol;
@@ -61,6 +62,7 @@ pub use options::{
     WithinOptions,
 };
 pub use outlet::{CreatedFile, FileUpload, Outlet};
+pub use packet_mark::PacketMark;
 pub use parts::{Parts, PartsUpload, PartsWriter};
 pub use protocol::{Abilities, Boxed, Pending, Protocol};
 pub use ranges::{RangeReader, Ranges};

@@ -13,6 +13,7 @@ use xroot_wire::ErrorNumber;
 use crate::activity::ActivityNote;
 use crate::client::ClientOptions;
 use crate::options::Delegation;
+use crate::packet_mark::PacketMark;
 use crate::steps::Steps;
 use crate::trace::Trace;
 
@@ -84,8 +85,10 @@ pub struct Access {
     /// The trace of the request (W3C Trace Context). In the XRootD protocol only our servers read
     /// it.
     pub traceparent: Option<String>,
-    /// The flow's tag (SciTags).
+    /// The flow's tag (SciTags), which the server is told.
     pub scitag: Option<u16>,
+    /// The mark of packets over IPv6.
+    pub packets: Option<PacketMark>,
     /// The same location with the client of a third-party copy in another spelling (`tpc.org`).
     /// Some servers compare it as text, and each spells an address as its own socket does. Both are
     /// tried if the first is not accepted at once.

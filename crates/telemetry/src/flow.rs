@@ -120,6 +120,14 @@ impl Marked {
         Self(Some((label, hub)))
     }
 
+    /// The label for packets over IPv6, and the networks to which they have none; `None`: they have
+    /// none at all.
+    #[must_use]
+    pub fn of_packets(&self) -> Option<(FlowLabel, Vec<AddressRange>)> {
+        let (label, hub) = self.0.as_ref()?;
+        Some((*label, hub.networks_without_labels()?))
+    }
+
     /// A connection begins to carry payload of it.
     #[must_use]
     pub fn begin(&self, connection: Connection) -> Flowing {
@@ -202,6 +210,8 @@ pub struct Marking {
     pub rules: Vec<MarkingRule>,
     /// Flows to these addresses are not marked.
     pub excluded: Vec<AddressRange>,
+    /// Whether packets over IPv6 have the label as well.
+    pub labels_packets: bool,
 }
 
 /// What decides the label of a flow.
@@ -275,6 +285,7 @@ mod tests {
         let marking = Marking {
             rules: vec![rule("cms", "/cache", 9), rule("cms", "", 3), rule("", "/atlas", 2)],
             excluded: Vec::new(),
+            labels_packets: true,
         };
         let found = |tag, organisation, path| {
             marking.label(&FlowFacts {
@@ -297,6 +308,7 @@ mod tests {
             excluded: ["10.0.0.0/8", "::1"]
                 .map(|range| AddressRange::parse(range).unwrap())
                 .to_vec(),
+            labels_packets: true,
         };
         let covers = |peer: &str| marking.covers(peer.parse().unwrap());
         assert!(covers("192.0.2.1:1") && covers("[2001:db8::1]:1"));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
+use credentials::AddressRange;
 use monitoring_wire::{FlowLabel, HttpCounts};
 
 use crate::client::{Client, Spoken};
@@ -161,6 +162,12 @@ impl Hub {
         self.label(facts)
             .map(|label| Marked::new(label, self.clone()))
             .unwrap_or_default()
+    }
+
+    /// The networks to which packets have no label; `None`: no packet has one.
+    pub(crate) fn networks_without_labels(&self) -> Option<Vec<AddressRange>> {
+        let marking = self.0.as_ref()?.marking.get();
+        marking.labels_packets.then(|| marking.excluded.clone())
     }
 
     fn label(&self, facts: &FlowFacts<'_>) -> Option<FlowLabel> {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use credentials::AddressRange;
 use serde_json::Value;
 use telemetry::{
     Client, Connection, Ends, Event, Fireflies, FireflyLine, FlowFacts, FlowLabel, Hears, Hub, Marking, MarkingRule,
@@ -32,7 +33,8 @@ fn site(events_max: usize) -> Site {
             path: None,
             label: FlowLabel::from_parts(3, 1).unwrap(),
         }],
-        excluded: Vec::new(),
+        excluded: vec![AddressRange::parse("fc00::/7").unwrap()],
+        labels_packets: true,
     };
     let (hub, mut queues) = Hub::new(&[sink], SharedMarking::new(marking));
     let queue = queues.remove(0);
@@ -239,6 +241,8 @@ fn each_connection_of_a_copy_has_its_own_flow() {
             application: "xroot",
         })
     };
+    let (label, without) = marked.of_packets().unwrap();
+    assert_eq!((label.number(), without.len()), (132, 1));
     let (one, other) = (begin(5001), begin(5002));
     one.add(1);
     other.add(2);

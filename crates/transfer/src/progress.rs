@@ -9,7 +9,7 @@ use std::time::Instant;
 use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use net::Ends;
-use remote::{CreatedFile, Steps};
+use remote::{CreatedFile, PacketMark, Steps};
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -246,6 +246,13 @@ impl Progress {
     /// Marks the flows of connections that begin from now on.
     pub fn mark_flows(&self, mark: FlowMark) {
         let _ = self.inner.flow_mark.set(mark);
+    }
+
+    /// The mark of packets of connections that begin from now on.
+    pub(crate) fn packets(&self) -> Option<PacketMark> {
+        let (label, excluded) = self.inner.flow_mark.get()?.marked.of_packets()?;
+        let excluded = excluded.into();
+        Some(PacketMark { label, excluded })
     }
 
     /// Ends the copy, by order of an operator. Returns whether that is still possible: a file that

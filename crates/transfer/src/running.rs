@@ -219,6 +219,7 @@ impl RunningCopy {
         let progress = Arc::new(Progress::counted_in(&slot.budget, flow));
         job.peer.access.steps = progress.steps();
         events.transfer_started(&start, &progress);
+        job.peer.access.packets = progress.packets();
         Self {
             engine: slot.runtime.spawn(job.run(slot.budget.clone(), progress.clone())),
             pushed,

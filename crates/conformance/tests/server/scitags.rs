@@ -1,13 +1,14 @@
 //! SciTags: fireflies as the receiver of the module scitags reads them.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conformance::{Lab, alone, bytes, run, until};
+use conformance::{Lab, alone, bytes, last_line, run, until};
 use serde_json::Value;
-use testkit::{Crossload, available, require_python};
+use testkit::{Crossload, Error, Process, available, require, require_python};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 3_000_000;
@@ -217,4 +218,89 @@ fn copies(lab: &Lab, server: &Crossload, receiver: &Receiver) {
     let fetched = receiver.ended(6, 4, all);
     assert!(fetched.iter().all(|told| told.source_port == port), "{fetched:?}");
     assert_eq!(fetched.iter().filter_map(|told| told.sent_bytes).sum::<u64>(), all);
+}
+
+/// Serves the directory of its argument over IPv6. Prints its port, and for each connection the
+/// label of the packet that began it (`struct in6_flowlabel_req`, `IPV6_FL_F_REMOTE`).
+const LABEL_READER: &str = r#"
+import ctypes, functools, http.server, socket, sys
+IPV6, FLOWLABEL_MGR, OF_OTHER_END, SIZE = 41, 32, 8, 32
+library = ctypes.CDLL(None, use_errno=True)
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        flags = OF_OTHER_END.to_bytes(2, sys.byteorder)
+        request = ctypes.create_string_buffer(bytes(22) + flags + bytes(8), SIZE)
+        length = ctypes.c_uint(SIZE)
+        done = library.getsockopt(self.request.fileno(), IPV6, FLOWLABEL_MGR, request, ctypes.byref(length))
+        assert done == 0, ctypes.get_errno()
+        print(int.from_bytes(request.raw[16:20], "big"), flush=True)
+
+    def log_message(self, *words):
+        pass
+
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+server = Server(("::1", 0), functools.partial(Handler, directory=sys.argv[1]))
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"#;
+/// The bits of a label in packets that are not random.
+const FIXED_BITS: u32 = 0x3_fefc;
+
+#[test]
+fn packets_to_the_source_of_a_copy_have_its_label() {
+    let test = "packets_to_the_source_of_a_copy_have_its_label";
+    let six = TcpListener::bind("[::1]:0").map_err(|cause| Error::Missing(format!("IPv6: {cause}")));
+    let Some(python) = available(test, six.and_then(|_| require("python3"))) else {
+        return;
+    };
+    let collector = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let port = collector.local_addr().expect("an address").port();
+    let more = format!("[scitags]\ndestinations = [\"127.0.0.1:{port}\"]\nexcluded = []\n");
+    let Some((lab, server)) = alone(test, |options| options.more = more) else {
+        return;
+    };
+    let files = lab.fresh("files");
+    std::fs::create_dir(&files).expect("a directory");
+    std::fs::write(files.join("source"), bytes(FILE_BYTES, 3)).expect("written");
+    let mut command = lab.prepared(&python);
+    command.arg("-c").arg(LABEL_READER).arg(&files);
+    let reader = Process::spawn("labels", &mut command, lab.scratch().path()).expect("started");
+    let numbers = || -> Vec<u32> {
+        let said = reader.stdout();
+        said.lines().filter_map(|line| line.parse().ok()).collect()
+    };
+    until("it listens", LIMIT, || !numbers().is_empty());
+    let source = format!("http://[::1]:{}/source", numbers()[0]);
+    let marked = |label: u32| {
+        let all = numbers();
+        all[1..].iter().filter(|seen| **seen & FIXED_BITS == label).count()
+    };
+
+    // Experiment 2 backwards in nine bits, and activity 4.
+    let label = 0x1_0010;
+    let copy = |name: &str, more: &[&str]| {
+        let copied = lab.copy(
+            &server.url(&format!("/data/{name}")),
+            &format!("Source: {source}"),
+            more,
+        );
+        assert!(last_line(&copied).starts_with("success"), "{}", copied.text());
+    };
+    copy("plain", &[]);
+    assert_eq!(marked(label), 0, "{:?}", numbers());
+    // The connection of that copy, which is kept, does not serve this one.
+    copy("marked", &["SciTag: 132"]);
+    until("its label is seen", LIMIT, || marked(label) > 0);
+
+    // Experiment 7, by our client.
+    let into = lab.fresh("fetched");
+    let ours = ["--scitag", "452", &source, into.to_str().expect("a path")];
+    lab.run_client("copy", &ours).succeeded();
+    until("the client's label is seen", LIMIT, || marked(0x3_8010) > 0);
 }

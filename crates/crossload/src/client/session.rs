@@ -11,7 +11,7 @@ use credentials::discovery::{FoundCertificate, trust_directory};
 use endpoint::{ClientId, Store};
 use http_wire::format_iso_date;
 use net::tls::{ClientTls, Trust};
-use remote::{Access, Account, ActivityNote, Client, ClientOptions, Resource, Trace};
+use remote::{Access, Account, ActivityNote, Client, ClientOptions, PacketMark, Resource, Trace};
 use transfer::Budget;
 use transfer::route::LearnedAbilities;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
@@ -302,6 +302,7 @@ impl ClientContext {
             user_name: ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok()),
             client_info: (!info.is_empty()).then(|| info.join(";")),
             scitag,
+            packets: PacketMark::of_tag(scitag),
             trace: self.trace.clone(),
             ..Access::default()
         }

@@ -29,6 +29,7 @@ pub(super) fn marking(configuration: &Configuration) -> Marking {
     Marking {
         rules: rules.collect(),
         excluded: configuration.scitags.excluded.clone(),
+        labels_packets: configuration.scitags.label_packets,
     }
 }
 

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
-use remote::{Access, Client, Delegation, Facts, Resource};
+use remote::{Access, Client, Delegation, Facts, PacketMark, Resource};
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
@@ -169,6 +169,7 @@ fn resource(order: &FileOrder, location: Location, access: Access, side: Side, c
         client_info: Some(order.client_info.clone()),
         traceparent: Some(order.traceparent.clone()),
         scitag: claimed.file.options.scitag,
+        packets: PacketMark::of_tag(claimed.file.options.scitag),
         // The link waits, so that the copy takes no place meanwhile.
         returns_delays: true,
         ..access

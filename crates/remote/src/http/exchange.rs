@@ -298,7 +298,8 @@ impl Client {
         let dialled = PinnedHost::dialled(self.pin.as_ref(), host);
         let addresses = file.addresses(options).await;
         let (steps, begun) = (&file.access.steps, Instant::now());
-        let reached = dial_timed(dialled, port, addresses, options.connect, file.side).await?;
+        let labels = file.access.packet_labels();
+        let reached = dial_timed(dialled, port, addresses, options.connect, file.side, &labels).await?;
         let (tcp, connected) = (reached.stream, Instant::now());
         steps.note("resolve", begun, reached.resolved);
         steps.note("connect", reached.resolved, connected);

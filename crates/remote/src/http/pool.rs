@@ -1,6 +1,7 @@
 //! Which requests may use an idle HTTP connection, and whether it is still alive.
 
 use http_wire::HeadLimits;
+use monitoring_wire::FlowLabel;
 use net::http::Connection;
 use net::tls::ClientIdentity;
 use types::{Scheme, Secret, Side};
@@ -18,6 +19,8 @@ pub(crate) struct Origin {
     host: String,
     port: u16,
     side: Side,
+    /// The mark of its packets.
+    label: Option<FlowLabel>,
     /// The certificate that we showed in the handshake.
     identity: Option<ClientIdentity>,
     /// The client or its token, for an upstream server: it serves many clients of ours, and none of
@@ -31,7 +34,7 @@ impl PartialEq for Origin {
             ours.as_ref().map(Secret::expose) == theirs.as_ref().map(Secret::expose)
         };
         (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
-            && self.host == other.host
+            && (self.label, &self.host) == (other.label, &other.host)
             && self.identity == other.identity
             && same(&self.token, &other.token)
     }
@@ -46,6 +49,7 @@ impl Origin {
             host: file.location.host().to_ascii_lowercase(),
             port: file.location.port(),
             side: file.side,
+            label: file.access.connection_label(),
             identity: file.access.identity.clone().filter(|_| scheme == Scheme::Https),
             token: file.access.connection_owner().filter(|_| file.side == Side::Upstream),
         }

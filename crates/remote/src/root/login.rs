@@ -161,7 +161,8 @@ impl<'a> SetUp<'a> {
         } = *self;
         let addresses = file.addresses(options).await;
         let (steps, begun) = (&file.access.steps, Instant::now());
-        let reached = dial_timed(server.host, server.port, addresses, options.connect, file.side).await?;
+        let labels = file.access.packet_labels();
+        let reached = dial_timed(server.host, server.port, addresses, options.connect, file.side, &labels).await?;
         let tcp = reached.stream;
         steps.note("resolve", begun, reached.resolved);
         steps.note("connect", reached.resolved, Instant::now());

@@ -1,5 +1,6 @@
 //! Which requests may use an idle session.
 
+use monitoring_wire::FlowLabel;
 use net::tls::ClientIdentity;
 use types::{Scheme, Secret, Side};
 
@@ -18,6 +19,8 @@ pub(super) struct Origin {
     host: String,
     port: u16,
     side: Side,
+    /// The mark of its packets.
+    label: Option<FlowLabel>,
     user: Option<String>,
     /// The client or its token.
     bearer: Option<Secret>,
@@ -36,6 +39,7 @@ impl Origin {
             host: file.location.host().to_ascii_lowercase(),
             port: file.location.port(),
             side: file.side,
+            label: file.access.connection_label(),
             user: file.access.user_name.clone(),
             bearer: file.access.connection_owner(),
             identity: file.access.identity.clone(),
@@ -51,7 +55,7 @@ impl PartialEq for Origin {
             ours.as_ref().map(Secret::expose) == theirs.as_ref().map(Secret::expose)
         };
         (self.scheme, self.port, self.side) == (other.scheme, other.port, other.side)
-            && self.host == other.host
+            && (self.label, &self.host) == (other.label, &other.host)
             && self.user == other.user
             && (self.delegates, &self.identity) == (other.delegates, &other.identity)
             && same(&self.bearer, &other.bearer)

@@ -302,6 +302,7 @@ pub(super) const CASES: &[Case] = &[
     ("scitags.destinations", "", "", r#"["127.0.0.1:9930"]"#, ""),
     ("scitags.to_peers", "", "", "true", ""),
     ("scitags.excluded", "", "", r#"["192.0.2.0/24"]"#, ""),
+    ("scitags.label_packets", "", "", "false", ""),
     ("scitags.ongoing_interval", "", "", r#""3s""#, ""),
     ("flow.vo", "experiment = 2", "", r#""atlas""#, ""),
     ("flow.path", "experiment = 2", "", r#""/atlas""#, ""),
