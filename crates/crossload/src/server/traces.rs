@@ -1,10 +1,12 @@
 //! Exported traces of a server: the collector that its configuration names, and what became of
 //! spans.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use config::Configuration;
 use door_admin::{Check, Part, PartFuture};
+use http_wire::ForwardedHeaders;
 use net::tls::ClientTls;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -15,6 +17,7 @@ use telemetry::Sampler;
 
 use super::admin_parts::encoded;
 use super::log::Log;
+use super::secret;
 use super::trust_files::trust;
 use crate::failure::Failure;
 use crate::made_client::new_client;
@@ -25,17 +28,37 @@ use crate::traces::{Collector, Traces};
 /// # Errors
 /// The file with headers, or the authorities.
 pub(super) fn start(configuration: &Configuration, usual_service: &str, log: &Log) -> Result<Traces, Failure> {
-    let Some(collector) = Collector::of_server(configuration, usual_service)? else {
+    let wanted = &configuration.traces;
+    let Some(url) = &wanted.endpoint else {
         return Ok(Traces::default());
     };
+    let headers = wanted.headers_file.as_deref().map(read_headers).transpose()?;
+    let service = wanted.service.as_deref().unwrap_or(usual_service);
+    let collector = Collector::at(url, headers.unwrap_or_default(), service)?;
     let (tls, _) = ClientTls::load(&trust(configuration))?;
     let (log, name) = (log.clone(), collector.authority());
     let report = move |fault: Option<&str>| match fault {
         Some(error) => log.write("traces_failed", &json!({"collector": name, "error": error})),
         None => log.write("traces_recovered", &json!({"collector": name})),
     };
-    let sampler = Sampler::of_percent(configuration.traces.sampled_percent);
+    let sampler = Sampler::of_percent(wanted.sampled_percent);
     Ok(Traces::start(collector, new_client(tls), sampler, report))
+}
+
+/// Reads header lines from a file that only its owner may read.
+fn read_headers(file: &Path) -> Result<ForwardedHeaders, Failure> {
+    let mut headers = ForwardedHeaders::default();
+    for line in secret::load_passwords(file)? {
+        let pushed = line
+            .split_once(':')
+            .map(|(name, value)| headers.push(name.trim(), value.trim()));
+        // The line may hold a secret.
+        if !matches!(pushed, Some(Ok(()))) {
+            let words = format!("{}: a line is no header; write Name: value", file.display());
+            return Err(Failure::invalid(words));
+        }
+    }
+    Ok(headers)
 }
 
 /// What metrics ask.

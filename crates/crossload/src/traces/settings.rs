@@ -1,8 +1,5 @@
-//! Where traces go: by the configuration of a server, or the options and environment of a client.
+//! Where traces go: by the options and environment of a client, or at a place that is given.
 
-use std::path::Path;
-
-use config::Configuration;
 use http_wire::ForwardedHeaders;
 use percent_encoding::percent_decode_str;
 use remote::{Access, Resource};
@@ -10,7 +7,6 @@ use telemetry::TraceSource;
 use types::{Location, Side};
 
 use crate::failure::Failure;
-use crate::server::secret;
 
 /// The path of traces at a collector whose URL has none.
 const TRACES_PATH: &str = "v1/traces";
@@ -33,21 +29,6 @@ fn source(service: &str) -> TraceSource {
 }
 
 impl Collector {
-    /// The collector of a server; `usual_service` is its name if the configuration has none.
-    ///
-    /// # Errors
-    /// The file with headers.
-    pub(crate) fn of_server(configuration: &Configuration, usual_service: &str) -> Result<Option<Self>, Failure> {
-        let wanted = &configuration.traces;
-        let Some(url) = &wanted.endpoint else { return Ok(None) };
-        let mut headers = ForwardedHeaders::default();
-        if let Some(file) = &wanted.headers_file {
-            read_headers(file, &mut headers)?;
-        }
-        let service = wanted.service.as_deref().unwrap_or(usual_service);
-        Self::at(url, headers, source(service)).map(Some)
-    }
-
     /// The collector of a client: at `option`, or else where the environment says (OpenTelemetry's
     /// variables). Without either, none.
     ///
@@ -83,10 +64,14 @@ impl Collector {
             pushed.map_err(|_| unusable("a malformed header"))?;
         }
         let service = value("OTEL_SERVICE_NAME").unwrap_or_else(|| "crossload-client".to_owned());
-        Self::at(&url, headers, source(&service)).map(Some)
+        Self::at(&url, headers, &service).map(Some)
     }
 
-    fn at(url: &str, forwarded: ForwardedHeaders, source: TraceSource) -> Result<Self, Failure> {
+    /// The collector at a URL, for spans of a service of this name; requests have `forwarded`.
+    ///
+    /// # Errors
+    /// A URL that cannot be used.
+    pub(crate) fn at(url: &str, forwarded: ForwardedHeaders, service: &str) -> Result<Self, Failure> {
         let bad = || {
             Failure::invalid(format!(
                 "\"{url}\" is no URL of a trace collector; give one such as https://otel.example:4318"
@@ -109,7 +94,7 @@ impl Collector {
         let side = Side::Active;
         Ok(Self {
             place: Resource { location, access, side },
-            source,
+            source: source(service),
         })
     }
 
@@ -123,21 +108,6 @@ fn unusable(what: &str) -> Failure {
     Failure::invalid(format!(
         "OTEL_EXPORTER_OTLP_HEADERS has {what}; write name=value, with commas between them"
     ))
-}
-
-/// Reads header lines from a file that only its owner may read.
-fn read_headers(file: &Path, headers: &mut ForwardedHeaders) -> Result<(), Failure> {
-    for line in secret::load_passwords(file)? {
-        let pushed = line
-            .split_once(':')
-            .map(|(name, value)| headers.push(name.trim(), value.trim()));
-        // The line may hold a secret.
-        if !matches!(pushed, Some(Ok(()))) {
-            let words = format!("{}: a line is no header; write Name: value", file.display());
-            return Err(Failure::invalid(words));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
