@@ -66,6 +66,11 @@ impl HandOver {
         place(self.target.as_deref()?)
     }
 
+    /// Whether clients may come with a right that another server gave them.
+    pub fn takes_clients_of_others(&self) -> bool {
+        self.accept_as.is_some() && self.key_file.is_some()
+    }
+
     /// Mistakes that involve several keys.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

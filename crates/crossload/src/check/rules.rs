@@ -83,11 +83,12 @@ fn exports(configuration: &Configuration, lines: &Lines) -> Vec<Finding> {
     findings
 }
 
-/// Whether any credential or rule can give rights.
+/// Whether any credential or rule, or another server, can give rights.
 pub(crate) fn takes_credentials(configuration: &Configuration) -> bool {
+    let by_others = configuration.hand_over.takes_clients_of_others();
     let by_rule = !configuration.rules.is_empty() || configuration.policy.authdb_file.is_some();
     let by_issuer = !configuration.issuers.is_empty() || configuration.tokens.scitokens_file.is_some();
-    by_rule || by_issuer || configuration.macaroons.secret_file.is_some()
+    by_others || by_rule || by_issuer || configuration.macaroons.secret_file.is_some()
 }
 
 /// Rules that can never match.
@@ -205,6 +206,11 @@ mod tests {
             ["anonymous_write"]
         );
         assert_eq!(codes(node), ["export_no_clients"]);
+        // A node for whose clients its redirector judges.
+        let export = "[[export]]\npath = \"/data\"\ndirectory = \"/d\"\nanonymous = \"none\"\n";
+        assert_eq!(codes(export), ["export_no_clients"]);
+        let judged = "[hand_over]\nkey_file = \"k\"\naccept_as = \"https://d1.example:1094\"\n";
+        assert_eq!(codes(&format!("{export}{judged}")), [""; 0]);
         let rule = |path: &str| format!("[[rule]]\nwho = \"anyone\"\npath = \"{path}\"\nmay = [\"read\"]\n");
         let tree = format!("{node}[redirector]\npath = \"/data\"\n");
         assert_eq!(codes(&format!("{tree}{}", rule("/data/a"))), [""; 0]);

@@ -319,8 +319,9 @@ impl Exported {
 /// needs no hidden directory.
 pub(super) fn is_writable(export: &Export, configuration: &Configuration) -> bool {
     let by_anyone = export.anonymous == AnonymousAccess::Write;
-    let gives_rights = by_anyone || !configuration.rules.is_empty() || has_further_rights(configuration);
-    gives_rights && export.rules().allows_changes()
+    let by_others = configuration.hand_over.takes_clients_of_others();
+    let by_rule = !configuration.rules.is_empty();
+    (by_anyone || by_others || by_rule || has_further_rights(configuration)) && export.rules().allows_changes()
 }
 
 /// Whether credentials, or records of an `authdb`, may give rights beside the rules.
@@ -399,6 +400,8 @@ mod tests {
         let tokens = "[macaroons]\nsecret_file = \"s\"\n";
         assert!(!writable("", "") && writable("", tokens));
         assert!(writable("anonymous = \"write\"", ""));
+        let key = "[hand_over]\nkey_file = \"k\"\n";
+        assert!(!writable("", key) && writable("", &format!("{key}accept_as = \"https://d1.example:1094\"\n")));
         assert!(!writable("read_only = true", tokens));
         assert!(!writable("ceiling = [\"read\"]", tokens));
         assert!(!writable(
