@@ -59,7 +59,7 @@ impl Trust {
         }
     }
 
-    /// Whether XRootD's programs can be told: they take a directory only.
+    /// Whether XRootD's programs can have it: they take a directory only.
     fn suits_xrootd(&self) -> bool {
         self.files.is_empty() && !self.insecure
     }
@@ -213,7 +213,7 @@ impl Context<'_> {
         let mut words = Vec::new();
         words.extend(self.variable().map(|variable| format!("BEARER_TOKEN=\"${variable}\"")));
         words.push(format!("crossload {command}"));
-        // A root URL may go on with TLS, and gsi needs the authorities too.
+        // A server may ask for TLS at a root URL, and gsi needs the authorities too.
         if places.iter().any(|place| place.is_encrypted() || place.is_xrootd()) {
             words.extend(self.trust.options());
         }

@@ -85,7 +85,7 @@ pub struct Access {
     /// The trace of the request (W3C Trace Context). In the XRootD protocol only our servers read
     /// it.
     pub traceparent: Option<String>,
-    /// The flow's tag (SciTags), which the server is told.
+    /// The flow's tag (SciTags), which goes to the server.
     pub scitag: Option<u16>,
     /// The mark of packets over IPv6.
     pub packets: Option<PacketMark>,

@@ -363,7 +363,7 @@ fn a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it() {
 }
 
 /// Curl is given the key in its other file, and our client stands in for XRootD's programs, which
-/// cannot be told.
+/// have no option for it.
 #[test]
 fn lines_for_a_key_in_another_file_and_authorities_from_a_file_run_as_printed() {
     let test = "lines_for_a_key_in_another_file_and_authorities_from_a_file_run_as_printed";

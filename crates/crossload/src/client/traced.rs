@@ -50,9 +50,9 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// A span with this identifier, below the one that the environment names: the variable is called
-    /// like the header, in capitals (OpenTelemetry, "Environment Variables as Context Propagation
-    /// Carriers").
+    /// A span with this identifier, below the one that the environment names: the variable is
+    /// called like the header, in capitals (OpenTelemetry, "Environment Variables as Context
+    /// Propagation Carriers").
     pub(super) fn new(traces: &Traces, id: u64) -> Self {
         let outer = std::env::var(TRACEPARENT.to_ascii_uppercase()).ok();
         let outer = outer.as_deref().and_then(SpanContext::parse);

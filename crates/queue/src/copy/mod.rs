@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use catalog::{ChecksumMode, Claimed, CopyMode, ThirdPartyRole};
-use remote::{Access, Client, Delegation, Facts, PacketMark, Resource};
+use remote::{Access, Client, Delegation, Facts, Resource};
 use storage::Overwrite;
 use tokio::time::timeout;
 use transfer::route::{End, LearnedAbilities, Plan, Preference};
@@ -141,8 +141,8 @@ impl RemoteCopier {
     ) -> Result<Attempt<'a>> {
         let order = FileOrder::of(claimed, &access, self.traceparent(claimed, progress))?;
         let (from, to) = (order.source.clone(), order.destination.clone());
-        let source = resource(&order, from, access.source, Side::Source, claimed);
-        let destination = resource(&order, to, access.destination, Side::Destination, claimed);
+        let source = order.resource(from, access.source, Side::Source, claimed);
+        let destination = order.resource(to, access.destination, Side::Destination, claimed);
         Ok(Attempt {
             copier: self,
             claimed,
@@ -162,19 +162,6 @@ impl std::fmt::Debug for RemoteCopier {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("RemoteCopier")
     }
-}
-
-fn resource(order: &FileOrder, location: Location, access: Access, side: Side, claimed: &Claimed) -> Resource {
-    let access = Access {
-        client_info: Some(order.client_info.clone()),
-        traceparent: Some(order.traceparent.clone()),
-        scitag: claimed.file.options.scitag,
-        packets: PacketMark::of_tag(claimed.file.options.scitag),
-        // The link waits, so that the copy takes no place meanwhile.
-        returns_delays: true,
-        ..access
-    };
-    Resource { location, access, side }
 }
 
 impl Copier for RemoteCopier {

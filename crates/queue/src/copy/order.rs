@@ -1,6 +1,7 @@
 //! What one file asks for, read from its records.
 
 use catalog::{ChecksumMode, Claimed, CopyMode, HopPart, Overwrite};
+use remote::{Access, PacketMark, Resource};
 use schedule::JobKind;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Secret, Side};
 
@@ -34,6 +35,20 @@ pub(super) struct FileOrder {
 }
 
 impl FileOrder {
+    /// One end of the copy, as it is asked.
+    pub(super) fn resource(&self, location: Location, access: Access, side: Side, claimed: &Claimed) -> Resource {
+        let access = Access {
+            client_info: Some(self.client_info.clone()),
+            traceparent: Some(self.traceparent.clone()),
+            scitag: claimed.file.options.scitag,
+            packets: PacketMark::of_tag(claimed.file.options.scitag),
+            // The link waits, so that the copy takes no place meanwhile.
+            returns_delays: true,
+            ..access
+        };
+        Resource { location, access, side }
+    }
+
     /// Reads the records.
     ///
     /// # Errors
