@@ -51,7 +51,15 @@ impl Way {
     }
 
     fn submit(&self, name: &str, content: &[u8]) -> String {
+        self.put(name, content);
+        self.order(name)
+    }
+
+    fn put(&self, name: &str, content: &[u8]) {
         fs::write(self.from.data().join(name), content).expect("source");
+    }
+
+    fn order(&self, name: &str) -> String {
         self.site.submit(&[self.pair(name)], json!({"verify_checksum": "both"}))
     }
 
@@ -129,7 +137,8 @@ fn a_queue_that_is_killed_while_a_file_is_at_the_hop_leaves_nothing_there() {
     // Large enough that both are still on their way to the hop when the next link is paused: no
     // file begins to go there while it is.
     let content = bytes(128 << 20, 72);
-    let (going, canceled) = (way.submit("going", &content), way.submit("canceled", &content));
+    ["going", "canceled"].map(|name| way.put(name, &content));
+    let [going, canceled] = ["going", "canceled"].map(|name| way.order(name));
     until("both are on their way to the hop", SOON, || {
         let goes = |job: &str| {
             let file = way.file(job);
