@@ -136,6 +136,7 @@ impl RelayedUpload {
             overwrite: options.overwrite == Overwrite::Allow,
             is_absent: false,
             declared: Vec::new(),
+            compares_trailers_at: None,
             modified: None,
         };
         let to = Announced {

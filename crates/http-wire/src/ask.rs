@@ -10,9 +10,9 @@ use crate::headers::{is_token, push_field};
 use crate::names::{
     AUTHORIZATION, CLIENT_INFO, CONTENT_LENGTH, CONTENT_MD5, CONTENT_TYPE, COPY_FLAGS, CREDENTIAL, DEPTH, DESTINATION,
     DIGEST, EXPECT, HOST, IF_MATCH, IF_NONE_MATCH, IF_RANGE, LINK_LIMIT, NUMBER_OF_STREAMS, OC_MTIME, OVERWRITE, RANGE,
-    REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRANSFER_ENCODING, TRANSFER_HEADER_PREFIX,
-    TRANSFER_STATUS, USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
-    X_NO_DELEGATE,
+    REPR_DIGEST, REQUIRE_VERIFICATION, SCITAG, SOURCE, TE, TRACEPARENT, TRAILER, TRANSFER_ENCODING,
+    TRANSFER_HEADER_PREFIX, TRANSFER_STATUS, USER_AGENT, WANT_DIGEST, WANT_REPR_DIGEST, WEBHOOK_ID, WEBHOOK_SIGNATURE,
+    WEBHOOK_TIMESTAMP, X_NO_DELEGATE,
 };
 use crate::request::Depth;
 use crate::tpc::ForwardedHeaders;
@@ -215,6 +215,12 @@ impl RequestBuilder {
     #[must_use]
     pub fn chunked(self) -> Self {
         self.field(TRANSFER_ENCODING, "chunked")
+    }
+
+    /// Announces a Digest trailer behind the chunks.
+    #[must_use]
+    pub fn digest_trailer(self) -> Self {
+        self.field(TRAILER, DIGEST)
     }
 
     /// The body's media type.

@@ -173,6 +173,13 @@ impl ResponseHead {
         name.is_some_and(|name| name.eq_ignore_ascii_case("xrootd"))
     }
 
+    /// Whether the server calls itself Crossload.
+    #[must_use]
+    pub fn is_from_crossload(&self) -> bool {
+        let product = self.headers.get(SERVER).and_then(|server| server.split('/').next());
+        product.is_some_and(|product| product.eq_ignore_ascii_case("crossload"))
+    }
+
     /// Whether what was asked for was done.
     #[must_use]
     pub fn is_success(&self) -> bool {

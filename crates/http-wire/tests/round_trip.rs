@@ -127,6 +127,20 @@ fn xrootd_is_known_by_its_name_whatever_follows() {
 }
 
 #[test]
+fn our_servers_are_known_by_their_product() {
+    for (name, is_ours) in [
+        ("crossload/0.1.0", true),
+        ("Crossload", true),
+        ("crossloader/1", false),
+        ("nginx/1.22.1", false),
+    ] {
+        let head = answered(ResponseBuilder::new(200).server(name).content_length(0));
+        assert_eq!(head.is_from_crossload(), is_ours, "{name}");
+    }
+    assert!(!answered(ResponseBuilder::new(200).content_length(0)).is_from_crossload());
+}
+
+#[test]
 fn an_answer_says_what_its_builder_was_told() {
     let adler = Checksum::adler32(0xdfca_84d2);
     let head = answered(

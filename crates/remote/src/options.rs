@@ -42,8 +42,19 @@ pub struct PutOptions {
     pub is_absent: bool,
     /// Checksums of the content, for the server to verify.
     pub declared: Vec<Checksum>,
+    /// The server that compares a checksum behind the content ([`Facts::compares_trailers`]): the
+    /// content goes there in chunks, and [`Outlet::declare`](crate::Outlet::declare) adds it.
+    pub compares_trailers_at: Option<Location>,
     /// The time of the last change to give to the file, where the protocol and the server can.
     pub modified: Option<SystemTime>,
+}
+
+impl PutOptions {
+    /// Whether a checksum goes behind the content to the server of `place`.
+    pub(crate) fn declares_behind(&self, place: &Location) -> bool {
+        let server = self.compares_trailers_at.as_ref();
+        self.size_bytes != Some(0) && server.is_some_and(|server| server.same_origin(place))
+    }
 }
 
 /// How a file is copied within its server.

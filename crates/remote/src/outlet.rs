@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Instant;
 
 use net::{Ends, Outgoing, Stream};
-use types::{ByteRange, Error, Result};
+use types::{ByteRange, Checksum, Error, Result};
 
 use crate::options::Stored;
 use crate::resource::FileIdentity;
@@ -72,6 +72,9 @@ pub trait FileUpload: fmt::Debug + Send {
     fn explain(&mut self, cause: Error) -> impl Future<Output = Error> + Send {
         async { cause }
     }
+
+    /// As [`Outlet::declare`].
+    fn declare(&mut self, _checksums: &[Checksum]) {}
 
     /// As [`Outlet::finish`].
     fn finish(self) -> impl Future<Output = Result<Stored>> + Send;
@@ -221,6 +224,14 @@ impl Outlet {
     /// `cause`.
     pub async fn explain(&mut self, cause: Error) -> Error {
         call!(&mut self.0, upload => upload.explain(cause).await)
+    }
+
+    /// Checksums of all that was sent, for the server to compare before it replaces a file. Only
+    /// where it takes them behind the content ([`PutOptions::compares_trailers_at`]).
+    ///
+    /// [`PutOptions::compares_trailers_at`]: crate::PutOptions::compares_trailers_at
+    pub fn declare(&mut self, checksums: &[Checksum]) {
+        call!(&mut self.0, upload => upload.declare(checksums));
     }
 
     /// Ends the content and waits until the server has stored the file.

@@ -361,6 +361,9 @@ pub struct Facts {
     pub accepts_ranges: Option<bool>,
     /// Which file it is, where the protocol names files by more than their path.
     pub identity: Option<FileIdentity>,
+    /// The server compares a checksum behind the content of an upload, in a trailer, before it
+    /// replaces a file. Ours do.
+    pub compares_trailers: bool,
 }
 
 /// Which file has a name at a server. The identifier stays while the file is written to, and while
@@ -486,6 +489,7 @@ mod tests {
             checksum_refusal: None,
             accepts_ranges: None,
             identity: None,
+            compares_trailers: false,
         };
         let first = facts("W/\"1\"", "Sun, 06 Nov 1994 08:49:37 GMT");
         let validator = first.validator().unwrap();
@@ -619,6 +623,7 @@ mod tests {
             checksum_refusal: None,
             accepts_ranges: None,
             identity: None,
+            compares_trailers: false,
         };
         assert_eq!(facts.validator(), Some(Validator::Tag("\"x\"".into())));
         facts.etag = None;

@@ -88,6 +88,7 @@ impl RemoteUpload {
             overwrite: options.overwrite == Overwrite::Allow || replaces_silently,
             is_absent: is_guarded,
             declared: Vec::new(),
+            compares_trailers_at: None,
             modified: None,
         };
         let mut this = Self {

@@ -3,7 +3,10 @@
 use std::time::UNIX_EPOCH;
 
 use crate::limits::PEER_WORDS_WAIT;
-use http_wire::{CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head};
+use http_wire::{
+    CHUNK_END, HeadLimits, LAST_CHUNK, Method, RequestBuilder, ResponseHead, chunk_head, digest_trailer,
+    last_chunk_with_trailers,
+};
 use net::{Ends, Outgoing, Stream};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Signer};
 
@@ -43,6 +46,11 @@ pub(crate) struct Outlet {
     overwrite: bool,
     state: State,
     form: Form,
+    /// The length of the content, if it is known.
+    size_bytes: Option<u64>,
+    /// Whether the server compares a checksum behind the content, and that checksum.
+    declares_behind: bool,
+    declared: Option<Checksum>,
     sent_bytes: u64,
     ends: Option<Ends>,
 }
@@ -116,13 +124,15 @@ impl Client {
             };
             reply = self.begin(file, &ask).await?;
         }
-        let form = options.size_bytes.map_or(Form::Chunks(b""), Form::Known);
-        let outlet = |state, file, ends| Outlet {
+        let outlet = |state, file: Resource, ends| Outlet {
             client: self.clone(),
-            file,
             overwrite: options.overwrite,
             state,
-            form,
+            form: known_bytes(options, &file).map_or(Form::Chunks(b""), Form::Known),
+            size_bytes: options.size_bytes,
+            declares_behind: options.declares_behind(&file.location),
+            declared: None,
+            file,
             sent_bytes: 0,
             ends,
         };
@@ -143,19 +153,29 @@ impl Client {
     }
 }
 
+/// The length that is announced; `None` if the content goes in chunks.
+fn known_bytes(options: &PutOptions, file: &Resource) -> Option<u64> {
+    let size_bytes = options.size_bytes;
+    size_bytes.filter(|_| !options.declares_behind(&file.location))
+}
+
+/// What is known to servers other than those of S3, which alone have CRC-64/NVME.
+fn is_common(checksum: &Checksum) -> bool {
+    ChecksumAlgorithm::ALL.contains(&checksum.algorithm())
+}
+
 fn put_headers(request: RequestBuilder, hop: &Hop<'_>, options: &PutOptions, waits: bool) -> RequestBuilder {
     let signer = hop.file.location.signature().map(|signature| signature.signer);
     let request = match signer {
         Some(Signer::Azure) => request.block_blob(),
         _ => request,
     };
-    let mut request = match options.size_bytes {
+    let mut request = match known_bytes(options, hop.file) {
         Some(size) => request.content_length(size),
+        None if options.declares_behind(&hop.file.location) => request.chunked().digest_trailer(),
         None => request.chunked(),
     };
-    // Other servers than those of S3 do not know CRC-64/NVME.
-    let is_known = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
-    if let Some(checksum) = options.declared.iter().find(is_known) {
+    if let Some(checksum) = options.declared.iter().find(|sum| is_common(sum)) {
         request = request.digest(checksum).repr_digest(checksum);
     }
     if !options.overwrite {
@@ -211,7 +231,7 @@ impl FileUpload for Outlet {
             return Ok(());
         }
         let total = self.sent_bytes + filled as u64;
-        if matches!(self.form, Form::Known(size) if total > size) {
+        if self.size_bytes.is_some_and(|size| total > size) {
             let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
             return Err(error.with_detail("more was to be sent than was announced"));
         }
@@ -281,6 +301,15 @@ impl FileUpload for Outlet {
         }
     }
 
+    fn declare(&mut self, checksums: &[Checksum]) {
+        let is_taken = self.declares_behind;
+        self.declared = checksums
+            .iter()
+            .find(|sum| is_common(sum))
+            .filter(|_| is_taken)
+            .cloned();
+    }
+
     async fn finish(mut self) -> Result<Stored> {
         let mut answer = match std::mem::replace(&mut self.state, State::Over) {
             State::Answered(answer) => *answer,
@@ -336,15 +365,18 @@ impl Outlet {
     }
 
     async fn close_body(&mut self, mut live: Box<Live>) -> Result<Answer> {
-        match self.form {
-            Form::Known(size) if size != self.sent_bytes => {
-                let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
-                return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
-            }
-            Form::Known(_) => {}
-            Form::Chunks(before) => {
-                live.connection.stream.queue(before);
-                live.connection.stream.queue(LAST_CHUNK);
+        if let Some(size) = self.size_bytes.filter(|size| *size != self.sent_bytes) {
+            let error = self.file.error(ErrorCode::Internal, Phase::Transfer);
+            return Err(error.with_detail(format!("{} of {size} bytes were sent", self.sent_bytes)));
+        }
+        if let Form::Chunks(before) = self.form {
+            live.connection.stream.queue(before);
+            match &self.declared {
+                Some(sum) => live
+                    .connection
+                    .stream
+                    .queue(&last_chunk_with_trailers(&digest_trailer(sum))),
+                None => live.connection.stream.queue(LAST_CHUNK),
             }
         }
         if let Err(error) = live.connection.stream.flush().await {

@@ -104,6 +104,7 @@ impl Facts {
             checksum_refusal: None,
             identity: None,
             accepts_ranges: head.accepts_ranges(),
+            compares_trailers: head.is_from_crossload(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use net::{Ends, Outgoing, Stream};
-use types::{ByteRange, Error};
+use types::{ByteRange, Checksum, Error};
 
 use super::CreatedFile;
 use crate::options::Stored;
@@ -24,6 +24,7 @@ pub(super) trait FileUpload: fmt::Debug + Send {
     fn damaged(&mut self) -> Pending<'_, Vec<ByteRange>>;
     fn send_again<'a>(&'a mut self, offset: u64, page: &'a [u8]) -> Pending<'a, ()>;
     fn explain(&mut self, cause: Error) -> Boxed<'_, Error>;
+    fn declare(&mut self, checksums: &[Checksum]);
     fn finish(self: Box<Self>) -> Pending<'static, Stored>;
 }
 
@@ -78,6 +79,10 @@ impl<T: super::FileUpload + 'static> FileUpload for T {
 
     fn explain(&mut self, cause: Error) -> Boxed<'_, Error> {
         Box::pin(super::FileUpload::explain(self, cause))
+    }
+
+    fn declare(&mut self, checksums: &[Checksum]) {
+        super::FileUpload::declare(self, checksums);
     }
 
     fn finish(self: Box<Self>) -> Pending<'static, Stored> {

@@ -308,5 +308,6 @@ pub(super) fn facts_of(stat: &StatText, location: Location) -> Facts {
         cached_s: None,
         checksum_refusal: None,
         accepts_ranges: Some(true),
+        compares_trailers: false,
     }
 }

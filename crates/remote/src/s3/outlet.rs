@@ -85,6 +85,7 @@ impl Client {
             overwrite,
             is_absent: true,
             declared: Vec::new(),
+            compares_trailers_at: None,
             modified: None,
         };
         let (mut patience, mut may_be_stored) = (Patience::default(), false);

@@ -286,6 +286,52 @@ async fn a_body_of_unknown_size_goes_in_chunks() {
     outlet.finish().await.unwrap();
 }
 
+/// Only the server that compares it gets one: behind a redirect there may be another.
+#[tokio::test]
+async fn a_checksum_goes_behind_the_content_to_a_server_that_compares_it() {
+    let server = Server::start(|_, mut peer| async move {
+        let head = peer.head().await;
+        peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+        if head.contains("Transfer-Encoding: chunked\r\nTrailer: Digest\r\n") {
+            let sent = peer.until("\r\n\r\n").await;
+            assert_eq!(sent, "5\r\nhello\r\n0\r\nDigest: adler32=062c0215\r\n\r\n");
+        } else {
+            assert!(head.contains("Content-Length: 5\r\n"), "{head}");
+            assert_eq!(peer.body(5).await, b"hello");
+        }
+        peer.answer("204 No Content", "", "").await;
+        peer.wait_for_end().await;
+    })
+    .await;
+    let here = server.file("/old").location;
+    let elsewhere = Location::parse("http://127.0.0.1:1/f").unwrap();
+    for (compares_trailers_at, is_declared) in [(None, false), (Some(elsewhere), false), (Some(here), true)] {
+        let options = PutOptions {
+            compares_trailers_at,
+            ..sized(5)
+        };
+        let mut outlet = client().put(&server.file("/f"), &options).await.unwrap();
+        assert_eq!(outlet.bare_stream().is_none(), is_declared);
+        send(&mut outlet, b"hello").await.unwrap();
+        outlet.declare(&[Checksum::adler32(0x062c_0215)]);
+        outlet.finish().await.unwrap();
+        let heard = server.heard().pop().unwrap();
+        assert_eq!(heard.contains("\r\nTrailer: Digest\r\n"), is_declared, "{heard}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_compares_a_checksum_behind_the_content_says_who_it_is() {
+    for (name, compares) in [("crossload/0.1.0", true), ("XrootD/v5.5.3", false)] {
+        let server = Server::always(format!(
+            "HTTP/1.1 200 OK\r\nServer: {name}\r\nContent-Length: 0\r\n\r\n"
+        ))
+        .await;
+        let facts = client().head(&server.file("/f"), &[]).await.unwrap();
+        assert_eq!(facts.compares_trailers, compares, "{name}");
+    }
+}
+
 #[tokio::test]
 async fn an_empty_file_is_stored_with_its_head() {
     let server = Server::start(|_, mut peer| async move {

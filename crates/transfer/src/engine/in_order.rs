@@ -137,6 +137,7 @@ impl Copy<'_> {
         let mut theirs = facts.checksums;
         theirs.extend(incoming.into_iter().flat_map(|incoming| incoming.facts().checksums));
         self.check_before_close(upload.as_mut(), &computed, &theirs).await?;
+        upload.declare(&computed);
         self.progress.begin_to_store()?;
         let finished = upload.finish().await;
         let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &theirs))?;

@@ -1,23 +1,26 @@
 //! A file on another server, as a sink.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use net::{Batch, Ends};
 use remote::{Client, CreatedFile, GetOptions, Outlet, PartsWriter, PutOptions, Resource, Stored, Validator};
 use storage::{Answer, Overwrite};
-use types::{ByteRange, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::remote_parts::RemoteParts;
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 use super::source::Incoming;
 use crate::mover::send_batch;
-use crate::options::Order;
+use crate::options::{Order, Verification};
 use crate::progress::Progress;
 
 /// A file on another server.
 pub struct RemoteSink {
     client: Client,
     file: Resource,
+    /// The server, if it has the file that is to be replaced, and compares checksums behind the
+    /// content.
+    compares_trailers_at: OnceLock<Location>,
 }
 
 impl RemoteSink {
@@ -27,6 +30,7 @@ impl RemoteSink {
         Self {
             client: client.clone(),
             file: file.clone(),
+            compares_trailers_at: OnceLock::new(),
         }
     }
 
@@ -38,7 +42,12 @@ impl RemoteSink {
             Ok(_) if order.overwrite == Overwrite::Refuse => {
                 Err(Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open).with_subject(&self.file.location))
             }
-            Ok(_) => Ok(Some(true)),
+            Ok(facts) => {
+                if facts.compares_trailers {
+                    let _ = self.compares_trailers_at.set(facts.location);
+                }
+                Ok(Some(true))
+            }
             Err(error) if error.code() == ErrorCode::PeerNotFound => Ok(Some(false)),
             // A token for writing may not allow stat. The upload will show.
             Err(error) if error.peer_status().is_some() => Ok(None),
@@ -65,11 +74,15 @@ impl Sink for RemoteSink {
 
     fn begin<'a>(&'a self, options: &'a BeginOptions<'a>) -> Answer<'a, Begun> {
         Box::pin(async {
+            // In chunks the kernel cannot send the file, so only where it is hashed anyway.
+            let declares_behind =
+                options.declared.is_empty() && options.order.verification != Verification::Never && !options.in_parts;
             let put = PutOptions {
                 size_bytes: options.size_bytes,
                 overwrite: options.order.overwrite == Overwrite::Allow,
                 is_absent: options.is_absent,
                 declared: options.declared.to_vec(),
+                compares_trailers_at: self.compares_trailers_at.get().filter(|_| declares_behind).cloned(),
                 modified: options.order.modified,
             };
             if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {
@@ -129,6 +142,10 @@ impl UploadStream for Outlet {
 
     fn ends(&self) -> Option<Ends> {
         Self::ends(self)
+    }
+
+    fn declare(&mut self, computed: &[Checksum]) {
+        Self::declare(self, computed);
     }
 
     fn finish(self: Box<Self>) -> Answer<'static, Stored> {

@@ -154,6 +154,10 @@ pub trait UploadStream: Send {
         None
     }
 
+    /// Checksums of all data, computed on the way, for a sink that compares them before it replaces
+    /// a file.
+    fn declare(&mut self, _computed: &[Checksum]) {}
+
     /// Ends the data, and waits until the file is stored.
     ///
     /// # Errors

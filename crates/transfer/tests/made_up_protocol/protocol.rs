@@ -91,6 +91,7 @@ fn facts(file: &Resource, content: &[u8], wanted: &[ChecksumAlgorithm]) -> Facts
         checksum_refusal: None,
         accepts_ranges: Some(true),
         identity: None,
+        compares_trailers: false,
     }
 }
 
