@@ -67,6 +67,8 @@ pub const SETTLE_WAIT: Duration = Duration::from_secs(15);
 pub const REMAINS_PROOF_BYTES: u64 = 4096;
 /// Pause between two looks at what a failed copy left: a file that another client is writing grows.
 pub const REMAINS_PAUSE: Duration = Duration::from_secs(1);
+/// The same for a whole file: a change behind it is not of the same second.
+pub const REMAINS_TICK: Duration = Duration::from_secs(2);
 /// The same where servers name no files.
 pub const REMAINS_QUIET: Duration = Duration::from_secs(10);
 /// For how long a server may write what was under way when the connection broke.

@@ -4,9 +4,13 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 
-use conformance::{Endpoint, Reply, Scripted, Site, Slot, bytes, shared};
-use testkit::{Direction, Fault, Relay, Result, available};
+use conformance::{Endpoint, Reply, Scripted, Site, Slot, background, bytes, shared, until};
+use testkit::{Direction, Fault, Relay, Result, XrootdVersion, available};
+
+use crate::trees::text;
 
 static SITE: Slot<Site> = Slot::new(Weak::new());
 
@@ -18,6 +22,7 @@ const SIZE: usize = 300_000;
 /// Behind all heads of requests, within the file.
 const FLIPPED: u64 = 100_000;
 const OLD: &[u8] = b"the old file";
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A relay that damages what goes to a server.
 fn damaging(server: &Endpoint) -> Relay {
@@ -29,10 +34,6 @@ fn damaging(server: &Endpoint) -> Relay {
 /// The URL of a file or directory in clear text, through the relay.
 fn through(relay: &Relay, name: &str) -> String {
     format!("http://localhost:{}/data/{name}", relay.port())
-}
-
-fn text(path: &std::path::Path) -> &str {
-    path.to_str().expect("plain")
 }
 
 #[test]
@@ -88,4 +89,42 @@ fn a_damaged_upload_does_not_replace_a_file_at_our_server() {
         );
         relay.set_fault(Fault::FlipBitAfter(Direction::ToTarget, FLIPPED), usize::MAX);
     }
+}
+
+/// Another client stores a good file within the same second, when XRootD still has the checksum of
+/// the damaged one. Our clean-up comes some seconds later.
+#[test]
+fn a_damaged_file_is_removed_and_a_good_one_that_has_replaced_it_stays() {
+    let test = "a_damaged_file_is_removed_and_a_good_one_that_has_replaced_it_stays";
+    let site = Site::with_xrootd_of(XrootdVersion::V5, "raced", "xrootd");
+    let Some(site) = available(test, site) else { return };
+    let content = bytes(SIZE, 40);
+    let file = site.lab.file(&content);
+    let relay = damaging(site.theirs());
+    let copy = |name: &str| {
+        let target = through(&relay, name);
+        let arguments = ["-vv", "--retries", "0", text(&file), target.as_str()];
+        let mut command = site
+            .lab
+            .client(site.lab.client_arguments("copy", &arguments))
+            .expect("the client is built");
+        let mut copying = background(&mut command, site.lab.scratch()).expect("it starts");
+        until("it has compared", PATIENCE, || {
+            copying.stderr().to_lowercase().contains("digest: adler32=") || !copying.is_running()
+        });
+        if name == "raced" {
+            fs::write(site.theirs().data().join(name), &content).expect("the other client's file");
+        }
+        until("it ends", PATIENCE, || !copying.is_running());
+        copying.stderr()
+    };
+    thread::scope(|scope| {
+        let alone = scope.spawn(|| copy("alone"));
+        let raced = scope.spawn(|| copy("raced"));
+        let (alone, raced) = (alone.join().expect("no panic"), raced.join().expect("no panic"));
+        assert_eq!(site.theirs().stored("alone"), None, "{alone}");
+        assert!(alone.contains("CHECKSUM MISMATCH"), "{alone}");
+        assert!(site.theirs().stored("raced").as_ref() == Some(&content), "{raced}");
+        assert!(raced.contains("a part of the file may remain at"), "{raced}");
+    });
 }

@@ -2,7 +2,7 @@
 
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
-use super::{Copy, Moved};
+use super::{Asked, Copy, Moved};
 use crate::options::{Order, Verification, Verified};
 use crate::verify::{are_comparable, compare, wanted};
 
@@ -30,7 +30,7 @@ impl Copy<'_> {
     /// The peer must report the same size and, if it reports one, the same checksum. A peer that
     /// sent its checksum with the answer to the upload is not asked again, which saves a round
     /// trip.
-    pub(super) async fn confirm(&self, moved: &Moved) -> Result<Verified> {
+    pub(super) async fn confirm(&self, asked: &Asked, moved: &Moved) -> Result<Verified> {
         self.progress.enter(Phase::Checksum);
         let Moved {
             bytes, ours, stored, ..
@@ -44,6 +44,7 @@ impl Copy<'_> {
             return compare(&order, ours, &[], Side::Destination);
         }
         if are_comparable(ours, told) && !is_pending {
+            asked.note_wrong(ours, told);
             return compare(&order, ours, told, Side::Destination);
         }
         let algorithms = wanted(&Order {
@@ -57,6 +58,7 @@ impl Copy<'_> {
             }
             Err(error) => return Err(error.in_phase(Phase::Checksum)),
         };
+        asked.note_wrong(ours, &facts.checksums);
         if let Some(stored) = facts.size_bytes.filter(|stored| stored != bytes) {
             let error = Error::new(ErrorCode::PeerSizeDiffers, Side::Destination, Phase::Checksum);
             return Err(error.with_detail(format!("{bytes} bytes were sent, it stored {stored}")));

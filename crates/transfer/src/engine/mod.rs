@@ -105,11 +105,22 @@ struct Asked {
     has_left: AtomicBool,
     /// The bytes of the file that the sink has stored, and its answer.
     stored: OnceLock<(u64, Stored)>,
+    /// The checksums in which the stored file was found to differ from what was sent.
+    wrong: OnceLock<Vec<Checksum>>,
 }
 
 impl Asked {
     fn source_checksums(&self) -> &[Checksum] {
         self.facts.as_ref().map_or(&[], |facts| &facts.checksums)
+    }
+
+    /// Notes in which checksums of the stored file it differs from what was sent.
+    fn note_wrong(&self, sent: &[Checksum], stored: &[Checksum]) {
+        let differs = |sum: &&Checksum| {
+            let same = sent.iter().find(|sent| sent.algorithm() == sum.algorithm());
+            same.is_some_and(|sent| sent != *sum)
+        };
+        let _ = self.wrong.set(stored.iter().filter(differs).cloned().collect());
     }
 }
 
@@ -149,7 +160,7 @@ impl Copy<'_> {
         };
         let stored_at = Instant::now();
         let _ = asked.stored.set((moved.bytes, moved.stored.clone()));
-        let verified = match self.verify_stored(&moved).await {
+        let verified = match self.verify_stored(&asked, &moved).await {
             Ok(verified) => verified,
             Err(error) => {
                 return Err(match is_wrong_there(&error) {
@@ -242,6 +253,7 @@ impl Copy<'_> {
             may_have_created: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
             stored: OnceLock::new(),
+            wrong: OnceLock::new(),
         })
     }
 
@@ -299,7 +311,7 @@ impl Copy<'_> {
     }
 
     /// Verifies the file that a peer stored.
-    async fn verify_stored(&self, moved: &Moved) -> Result<Verified> {
+    async fn verify_stored(&self, asked: &Asked, moved: &Moved) -> Result<Verified> {
         if !self.sink.abilities().any_order {
             // The last piece, or the data behind a limit, may be newer than the rest.
             self.source.check_unchanged().await?;
@@ -308,7 +320,7 @@ impl Copy<'_> {
             let _ = self.source.keep_checksums(&moved.computed).await;
         }
         match self.sink.abilities().is_remote {
-            true => self.confirm(moved).await,
+            true => self.confirm(asked, moved).await,
             false => Ok(moved.verified.clone()),
         }
     }
@@ -332,6 +344,11 @@ impl Copy<'_> {
             },
             is_longest_known: true,
             stored: stored.map(|(_, answer)| answer),
+            wrong: match (asked.wrong.get(), stored) {
+                (Some(found), _) => found,
+                (None, Some((_, answer))) => &answer.sent,
+                (None, None) => &[],
+            },
         };
         self.progress.enter(Phase::Cleanup);
         remains::remove(self.sink, self.source, &failed).await

@@ -12,8 +12,10 @@
 //! 4. The file was last written to while our copy ran. Over the XRootD protocol it was not written
 //!    to since the copy failed. Over HTTP its last change is not before our copy began, nor after
 //!    it ended, by the server's own clock, if it tells these times.
-//! 5. Its content is ours: it has the checksum of what was sent, it begins like the source's, or it
-//!    is as long as what was sent, if the server also tells the time or names the file.
+//! 5. Its content is ours: a part begins like the source's; a whole file, which is read for this,
+//!    has the checksum that the comparison found wrong. The server's word about its checksum is not
+//!    enough: XRootD keeps checksums by the second of the last change, and so gives that of our
+//!    file for one that another client has stored within the same second.
 //! 6. It does not change between two looks, so no client is writing it. Over HTTP they are further
 //!    apart. A part that the server lets no other client open is looked at for some seconds: a busy
 //!    server still writes what it had received when the connection broke.
@@ -39,15 +41,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use remote::{Client, CreatedFile, FileIdentity, GetOptions, Resource, Stored, Validator, is_in_use};
+use storage::Hasher;
 use tokio::time::{sleep, timeout};
-use types::{ByteRange, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
+use types::{ByteRange, Checksum, Error, ErrorCode, Location, PeerStatus, Phase, Result, Side};
 
 use super::remote_sink::RemoteSink;
 use super::remote_source::RemoteSource;
 use super::sink::{Sink, SinkFacts};
 use super::source::{Incoming, Source};
 use crate::limits::{
-    REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TIME,
+    REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TICK, REMAINS_TIME,
 };
 use crate::progress::Progress;
 
@@ -87,6 +90,9 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) is_longest_known: bool,
     /// The server's answer that it stored the file.
     pub(crate) stored: Option<&'a Stored>,
+    /// Checksums of what it stored, which the source's file does not have: as the server reported
+    /// them, or of what was sent if that was wrong already.
+    pub(crate) wrong: &'a [Checksum],
 }
 
 /// What is at the destination after a failed copy.
@@ -170,6 +176,7 @@ pub(crate) async fn remove_ended(
         part_bytes_max: part_bytes_max(whole_bytes),
         is_longest_known: whole_bytes.is_some(),
         stored: None,
+        wrong: &[],
     };
     progress.enter(Phase::Cleanup);
     remove(sink, source, &failed).await
@@ -283,7 +290,9 @@ impl Removal<'_> {
         if !found.is_of_our_time || !(is_part || self.is_ours(&found).await?) {
             return Ok(Seen::Settled(left));
         }
+        let is_whole = !is_part && self.is_whole(file) && self.is_stored_version(file).is_none();
         sleep(match &file.identity {
+            Some(_) if is_whole => REMAINS_TICK,
             Some(_) => REMAINS_PAUSE,
             None => REMAINS_QUIET,
         })
@@ -297,8 +306,17 @@ impl Removal<'_> {
                 _ => Seen::Settled(left),
             });
         }
+        if is_whole && !self.is_wrong(&now).await? {
+            return Ok(Seen::Settled(left));
+        }
         self.sink.remove(now.file.version.as_ref()).await?;
         Ok(Seen::Settled(Remains::Nothing))
+    }
+
+    /// Whether a file is as long as what was sent, and the server said that it stored that.
+    fn is_whole(&self, file: &SinkFacts) -> bool {
+        let sent_bytes = self.failed.part_bytes_max.filter(|_| self.failed.stored.is_some());
+        sent_bytes.is_some_and(|bytes| bytes > 0 && file.size_bytes == Some(bytes))
     }
 
     async fn look(&self) -> Result<Found> {
@@ -376,14 +394,8 @@ impl Removal<'_> {
             None => Ok(false),
             // Nothing in it shows whose it is.
             Some(0) => Ok(is_named),
-            // As long as what was sent, and not written to since the server said that it stored it.
-            Some(bytes)
-                if is_stored && self.failed.part_bytes_max == Some(bytes) && (is_named || file.age_s.is_some()) =>
-            {
-                Ok(true)
-            }
-            // What arrived here damaged is not what the source has.
-            Some(_) if is_stored && self.has_sent_checksum().await => Ok(true),
+            // Its content is read after the pause: until then another client may replace it unseen.
+            Some(_) if self.is_whole(file) => Ok(!self.failed.wrong.is_empty()),
             // Its name or the server's answer prove the rest.
             Some(bytes) if is_named || is_stored => self.has_our_bytes(bytes.min(REMAINS_PROOF_BYTES)).await,
             // Another client may copy the same file.
@@ -391,16 +403,40 @@ impl Removal<'_> {
         }
     }
 
-    /// Whether the server reports a checksum that what was sent has too.
-    async fn has_sent_checksum(&self) -> bool {
-        let sent = self.failed.stored.map(|stored| &stored.sent[..]).unwrap_or_default();
-        for sum in sent {
-            let found = self.sink.look(&[sum.algorithm()]).await;
-            if found.is_ok_and(|found| found.checksums.contains(sum)) {
-                return true;
-            }
+    /// Whether a whole file has the content that was found wrong, and stays unchanged while it is
+    /// read.
+    ///
+    /// # Errors
+    /// The file is in use, or the connection is lost.
+    async fn is_wrong(&self, found: &Found) -> Result<bool> {
+        let (wrong, bytes) = (self.failed.wrong, found.file.size_bytes.unwrap_or(0));
+        let Some(mut there) = self.open_there(bytes).await? else {
+            return Ok(false);
+        };
+        let algorithms: Vec<_> = wrong.iter().map(Checksum::algorithm).collect();
+        let (mut hasher, mut count) = (Hasher::new(&algorithms), 0);
+        while let Some(batch) = there.next().await? {
+            batch.slices().for_each(|slice| hasher.update(slice));
+            count += batch.len() as u64;
         }
-        false
+        if count != bytes || !hasher.finish().iter().any(|sum| wrong.contains(sum)) {
+            return Ok(false);
+        }
+        let now = self.look().await?;
+        Ok(now.is_of_our_time && now.is_unchanged_since(found))
+    }
+
+    /// The first `count` bytes of what is there; `None` if it cannot be read.
+    ///
+    /// # Errors
+    /// The file is in use.
+    async fn open_there(&self, count: u64) -> Result<Option<Box<dyn Incoming>>> {
+        // Some servers let a client wait for a file that is in use.
+        match timeout(REMAINS_IN_USE_TIME, self.sink.read_back(count)).await {
+            Ok(Ok(there)) => Ok(Some(there)),
+            Ok(Err(error)) if is_in_use(&error) => Err(error),
+            _ => Ok(None),
+        }
     }
 
     /// Whether the first `count` bytes are the same on both sides.
@@ -408,11 +444,8 @@ impl Removal<'_> {
     /// # Errors
     /// The file is in use.
     async fn has_our_bytes(&self, count: u64) -> Result<bool> {
-        // Some servers let a client wait for a file that is in use.
-        let there = match timeout(REMAINS_IN_USE_TIME, self.sink.read_back(count)).await {
-            Ok(Ok(there)) => there,
-            Ok(Err(error)) if is_in_use(&error) => return Err(error),
-            _ => return Ok(false),
+        let Some(there) = self.open_there(count).await? else {
+            return Ok(false);
         };
         let options = GetOptions {
             range: Some(ByteRange::new(0, count)),

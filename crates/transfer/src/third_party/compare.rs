@@ -2,9 +2,11 @@
 //! has verified, and with a rendezvous key it may not be able to ask the source. So the client asks
 //! both.
 
+use std::slice;
+use std::sync::OnceLock;
 use std::time::Instant;
 
-use remote::{Facts, Resource, Stored};
+use remote::{Facts, Resource};
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use super::{Comparison, ThirdParty, ThirdPartyOutcome};
@@ -26,14 +28,14 @@ impl ThirdParty<'_> {
     /// `peer_size_differs`, `checksum_mismatch`. A wrong file is removed if it is proven ours.
     pub(super) async fn compare(&self, stored_at: Instant) -> Result<ThirdPartyOutcome> {
         self.progress.enter(Phase::Checksum);
-        let compared = self.compare_sides().await;
+        let wrong = OnceLock::new();
+        let compared = self.compare_sides(&wrong).await;
         let is_wrong = |error: &Error| matches!(error.code(), ErrorCode::ChecksumMismatch | ErrorCode::PeerSizeDiffers);
         let outcome = match compared {
             Err(error) if is_wrong(&error) => {
                 let whole_bytes = self.whole_bytes().await;
-                return Err(self
-                    .clean_up(error, stored_at, whole_bytes, Some(&Stored::default()))
-                    .await);
+                let wrong = wrong.get().map(slice::from_ref).unwrap_or_default();
+                return Err(self.clean_up(error, stored_at, whole_bytes, Some(wrong)).await);
             }
             compared => compared?,
         };
@@ -41,7 +43,8 @@ impl ThirdParty<'_> {
         Ok(outcome)
     }
 
-    async fn compare_sides(&self) -> Result<ThirdPartyOutcome> {
+    /// Compares, and notes a checksum of the destination that differs.
+    async fn compare_sides(&self, wrong: &OnceLock<Checksum>) -> Result<ThirdPartyOutcome> {
         let expected = self.order.expected.as_slice();
         let own = expected.first().map(Checksum::algorithm);
         let (theirs, stored) = match self.compares {
@@ -70,6 +73,7 @@ impl ThirdParty<'_> {
                     Comparison::Expected => format!("it has {stored}, expected is {declared}"),
                     _ => format!("the source has {declared}, the destination {stored}"),
                 };
+                let _ = wrong.set(stored);
                 Err(error.with_detail(detail).with_subject(&self.destination.location))
             }
             Some((_, stored)) => Ok(agreed(Verified::Agreed(stored))),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use remote::{Access, Client, CopyOrder, Delegation, DelegationOutcome, Direction, Resource, Stored};
 use storage::Overwrite;
-use types::{Error, ErrorCode, Location, Phase, Result};
+use types::{Checksum, Error, ErrorCode, Location, Phase, Result};
 
 use crate::engine::remains::{self, FailedCopy, Writer, part_bytes_max};
 use crate::options::{Order, Streams, Verified};
@@ -99,8 +99,17 @@ impl ThirdParty<'_> {
     /// Removes what the copy left, if it is proven ours: some servers leave an empty file or a part
     /// of one, which another way would take for another client's file. The active server has
     /// reported the end of the copy, so it no longer writes.
-    async fn clean_up(&self, error: Error, ended: Instant, whole_bytes: Option<u64>, stored: Option<&Stored>) -> Error {
+    /// `wrong`: the checksums of the stored file that differ from the source's, if all of it was
+    /// stored.
+    async fn clean_up(
+        &self,
+        error: Error,
+        ended: Instant,
+        whole_bytes: Option<u64>,
+        wrong: Option<&[Checksum]>,
+    ) -> Error {
         self.progress.enter(Phase::Cleanup);
+        let stored = Stored::default();
         let failed = FailedCopy {
             error: &error,
             writer: match self.direction {
@@ -113,12 +122,13 @@ impl ThirdParty<'_> {
             begun: self.progress.begun(),
             ended,
             was_absent: self.is_absent,
-            part_bytes_max: match stored {
+            part_bytes_max: match wrong {
                 Some(_) => whole_bytes,
                 None => part_bytes_max(whole_bytes),
             },
             is_longest_known: whole_bytes.is_some(),
-            stored,
+            stored: wrong.map(|_| &stored),
+            wrong: wrong.unwrap_or_default(),
         };
         let left = remains::remove_between(self.client, self.source, self.destination, &failed).await;
         left.told(error, Some(&self.destination.location))

@@ -14,7 +14,7 @@ use server::{Answer, HERE, Moment, Named, Removing, Server, THERE, content};
 use storage::{Overwrite, Posix, PosixOptions};
 use tokio::task::JoinSet;
 use transfer::{Budget, Comparison, Order, Progress, RemoteSink, RemoteSource, Source, StoreSource, ThirdParty, copy};
-use types::{Error, Location, LogicalPath, PeerStatus, Side};
+use types::{Error, ErrorCode, Location, LogicalPath, PeerStatus, Side};
 
 /// How the file is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +186,26 @@ async fn a_wrong_file_is_removed_if_the_server_said_that_it_stored_it() {
             assert!(says_it_may_remain(error), "{way:?}: {error}");
         };
         all_cases_with(&UPLOADS_BY_HTTP, &[other], |other| stores(moment, other), kept).await;
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_removed_unless_another_client_has_replaced_it() {
+    let damages = |moment, other: &[u8]| Server::new(moment, other).answering(Answer::StoresDamaged);
+    let removed = |way: Way, server: &Server, _: &[u8], error: &Error| {
+        assert_eq!(error.code(), ErrorCode::ChecksumMismatch, "{way:?}: {error}");
+        assert_eq!(server.stored(), None, "{way:?}: {error}");
+    };
+    all_cases_with(&UPLOADS_BY_HTTP, &[b""], |other| damages(Moment::Never, other), removed).await;
+    // Of the same length, and within the same second, behind our comparison.
+    let (good, other_of_same_size) = (content(), vec![b'x'; content().len()]);
+    let others: [&[u8]; 2] = [&good, &other_of_same_size];
+    for moment in [Moment::BetweenStats, Moment::BetweenLooks, Moment::BeforeRemoval] {
+        let kept = |way: Way, server: &Server, other: &[u8], error: &Error| {
+            assert!(server.stored().as_deref() == Some(other), "{way:?}: {error}");
+            assert!(says_it_may_remain(error), "{way:?}: {error}");
+        };
+        all_cases_with(&UPLOADS_BY_HTTP, &others, |other| damages(moment, other), kept).await;
     }
 }
 

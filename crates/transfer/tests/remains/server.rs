@@ -6,6 +6,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use storage::Hasher;
+use types::ChecksumAlgorithm;
 use xroot_wire::limits::{HELLO_BYTES, REQUEST_HEADER_BYTES};
 use xroot_wire::response::{LoginReply, OpenReply, ProtocolReply, StatText};
 use xroot_wire::{
@@ -24,6 +26,13 @@ pub(crate) fn content() -> Vec<u8> {
     (0u32..16_384)
         .flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes())
         .collect()
+}
+
+/// The same as it arrives with one bit turned over, behind its beginning.
+pub(crate) fn damaged() -> Vec<u8> {
+    let mut damaged = content();
+    damaged[30_000] ^= 1;
+    damaged
 }
 
 /// When the second client stores its file.
@@ -48,6 +57,8 @@ pub(crate) enum Answer {
     Cut,
     /// It says that it has stored everything.
     Stores,
+    /// It has stored everything, but with one bit turned over.
+    StoresDamaged,
     /// The connection of the first upload is closed before its data, behind the creation of the
     /// file; further ones get this status.
     CutBeforeData(u16),
@@ -309,16 +320,19 @@ impl Server {
                 if method == "PUT" {
                     stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                     let bytes = match self.state().answer {
-                        Answer::Stores => content().len(),
+                        Answer::Stores | Answer::StoresDamaged => content().len(),
                         _ => KEPT,
                     };
                     std::io::copy(&mut (&mut reader).take(bytes as u64), &mut std::io::sink())?;
                 }
                 let answer = self.state().answer;
-                self.state().fail();
+                match answer {
+                    Answer::StoresDamaged => self.state().fail_with(&damaged()),
+                    _ => self.state().fail(),
+                }
                 let status = match answer {
                     Answer::Status(status) | Answer::CutBeforeData(status) => status,
-                    Answer::Stores => 201,
+                    Answer::Stores | Answer::StoresDamaged => 201,
                     Answer::Cut => return Ok(()),
                 };
                 let answer = format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -353,17 +367,28 @@ impl Server {
                     Some(end) => format!("206 Part\r\nContent-Range: bytes 0-{end}/{}", found.len()),
                     None => "200 OK".to_owned(),
                 };
-                let (length, tag, times) = (part.len(), tag(&found), self.times());
-                let head = format!(
-                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nETag: {tag}\r\n{times}Connection: close\r\n\r\n"
-                );
+                let (length, facts) = (part.len(), self.facts(path, &found));
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n{facts}Connection: close\r\n\r\n");
                 stream.write_all(head.as_bytes())?;
-                if method == "GET" {
-                    stream.write_all(part)?;
+                match method {
+                    "GET" => stream.write_all(part)?,
+                    _ if path == THERE => self.state().come(Moment::BetweenStats),
+                    _ => {}
                 }
                 Ok(())
             }
         }
+    }
+
+    /// What is said of a file beside its size; only of the destination a checksum.
+    fn facts(&self, path: &str, content: &[u8]) -> String {
+        let mut hasher = Hasher::new(&[ChecksumAlgorithm::Adler32]);
+        hasher.update(content);
+        let digest = match path {
+            THERE => format!("Digest: {}\r\n", http_wire::digest_value(&hasher.finish()[0])),
+            _ => String::new(),
+        };
+        format!("ETag: {}\r\n{digest}{}", tag(content), self.times())
     }
 
     /// The server's time, and that of the file.
