@@ -260,6 +260,36 @@ fn listings_of_other_servers_are_read() {
     assert_eq!(parse_multistatus(b"<D:multistatus xmlns:D=\"DAV:\"/>").unwrap(), []);
 }
 
+/// XRootD encodes nothing: `p%2Fq` is a name, and not `q` in a directory `p`.
+#[test]
+fn paths_that_were_not_encoded_are_taken_as_they_stand() {
+    let path_of = |is_from_xrootd: bool, body: &str| {
+        let mut parser = MultistatusParser::of_xrootd(is_from_xrootd);
+        let entries = parser.feed(body.as_bytes()).unwrap();
+        parser.finish().unwrap();
+        entries[0].path.clone()
+    };
+    let of_xrootd = |href: &str| XROOTD.replace("/data/100%", href);
+    let of_others = |href: &str| XROOTD.replace("/data/100%", href).replace("LCGDM:", "another");
+    for (href, by_xrootd, by_others) in [
+        ("/data/p%2Fq", "/data/p%2Fq", "/data/p%2Fq"),
+        ("/data/p%2F", "/data/p%2F", "/data/p%2F"),
+        ("/data/r%41", "/data/r%41", "/data/rA"),
+        ("/data/a%20b", "/data/a%20b", "/data/a b"),
+        ("/data/sp end ", "/data/sp end ", "/data/sp end "),
+        ("/data/ x", "/data/ x", "/data/ x"),
+        ("\n  /data/f\n  ", "/data/f", "/data/f"),
+        ("/data/d /", "/data/d ", "/data/d "),
+        ("/data/u#v", "/data/u#v", "/data/u#v"),
+        ("https://h:1094/data/a%20b/", "/data/a%20b", "/data/a b"),
+        ("/", "/", "/"),
+    ] {
+        assert_eq!(path_of(true, &of_xrootd(href)), by_xrootd, "{href}");
+        assert_eq!(path_of(true, &of_others(href)), by_others, "another form: {href}");
+        assert_eq!(path_of(false, &of_xrootd(href)), by_others, "another server: {href}");
+    }
+}
+
 #[test]
 fn a_listing_with_a_name_that_has_no_properties_is_incomplete() {
     let omitted = |response: &str| {

@@ -170,6 +170,32 @@ fn a_comparison_that_fails_is_called_that() {
     assert!(site.theirs().stored("half/f").expect("a file") == bytes(4 << 20, 7));
 }
 
+/// In its listings XRootD encodes nothing.
+#[test]
+fn files_with_odd_names_are_all_copied() {
+    let test = "files_with_odd_names_are_all_copied";
+    let names = [
+        "q", "p%2Fq", "rA", "r%41", "sp end ", " x", "x", "a&b", "u#v", "y%", "s+t",
+    ];
+    for version in XrootdVersion::ALL {
+        let site = Site::with_xrootd_of(version, "odd-names", "xrootd");
+        let Some(site) = available(test, site) else { continue };
+        for name in names {
+            site.theirs().put(&format!("odd/{name}"), name.as_bytes());
+        }
+        let to = site.lab.fresh("odd");
+        let copied = site
+            .lab
+            .run_client("copy", &["-r", &site.theirs().davs("odd/"), text(&to)])
+            .succeeded();
+        for name in names {
+            let found = fs::read(to.join(name)).unwrap_or_default();
+            assert_eq!(String::from_utf8_lossy(&found), name, "{}", copied.said());
+        }
+        assert_eq!(fs::read_dir(&to).expect("a directory").count(), names.len());
+    }
+}
+
 /// XRootD 5.5.3 was seen to answer no question for the checksum of a directory after some of them.
 #[test]
 fn a_directory_whose_checksum_gets_no_answer_is_refused() {

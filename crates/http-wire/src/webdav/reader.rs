@@ -56,6 +56,8 @@ pub struct MultistatusParser {
     /// The first entry that the server names and does not describe.
     omitted: Option<String>,
     ended: bool,
+    /// The server calls itself XRootD.
+    is_from_xrootd: bool,
 }
 
 impl MultistatusParser {
@@ -63,6 +65,17 @@ impl MultistatusParser {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for a server that calls itself XRootD: paths in listings of XRootD's own form are
+    /// not encoded (5.5.3, 6.2.1), so a `%` in them is one. Other programs under its name have
+    /// listings of another form, with encoded paths.
+    #[must_use]
+    pub fn of_xrootd(is_from_xrootd: bool) -> Self {
+        Self {
+            is_from_xrootd,
+            ..Self::default()
+        }
     }
 
     /// Takes the next bytes and returns the entries that they complete. Entries without a
@@ -77,7 +90,7 @@ impl MultistatusParser {
         let mut start = 0;
         while let Some(close) = self.next_close() {
             if close.name == "response" {
-                match parse_entry(&self.buffer[start..close.end])? {
+                match parse_entry(&self.buffer[start..close.end], self.is_from_xrootd)? {
                     Response::Entry(entry) => entries.push(entry),
                     Response::Gone => {}
                     Response::Omitted(words) => {
@@ -191,7 +204,7 @@ enum Response {
 
 /// Reads one `response`. What stands in front of it, such as the root's opening tag, is passed
 /// over.
-fn parse_entry(bytes: &[u8]) -> Result<Response, Error> {
+fn parse_entry(bytes: &[u8], is_from_xrootd: bool) -> Result<Response, Error> {
     let broken = |_| misbehaved("the listing is not well-formed XML");
     let text = std::str::from_utf8(bytes).map_err(|_| misbehaved("the listing is not UTF-8"))?;
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
@@ -199,7 +212,10 @@ fn parse_entry(bytes: &[u8]) -> Result<Response, Error> {
     let mut reading = Reading::default();
     loop {
         match reader.read_event().map_err(broken)? {
-            Event::Start(element) => reading.start(element.local_name().into_inner())?,
+            Event::Start(element) => {
+                reading.has_plain_path |= is_from_xrootd && element.attributes_raw().contains(XROOTD_NAMESPACE);
+                reading.start(element.local_name().into_inner())?;
+            }
             Event::End(element) => reading.end(element.local_name().into_inner()),
             Event::Text(text) => reading.text.push_str(&text),
             Event::CData(text) => reading.text.push_str(&text),
@@ -221,9 +237,14 @@ pub(crate) fn resolve(reference: &quick_xml::events::BytesRef<'_>) -> Result<cha
     predefined.ok_or_else(unknown)
 }
 
+/// A namespace that XRootD declares with each entry.
+const XROOTD_NAMESPACE: &str = "\"LCGDM:\"";
+
 #[derive(Default)]
 struct Reading {
     depth: usize,
+    /// The path is not encoded.
+    has_plain_path: bool,
     text: String,
     href: Option<String>,
     /// What the current `propstat` says; kept when its status is a success.
@@ -250,11 +271,11 @@ impl Reading {
 
     fn end(&mut self, name: &str) {
         self.depth = self.depth.saturating_sub(1);
-        let text = std::mem::take(&mut self.text);
-        let text = text.trim();
+        let whole = std::mem::take(&mut self.text);
+        let text = whole.trim();
         let pending = &mut self.pending;
         match name {
-            "href" if self.href.is_none() => self.href = Some(text.to_owned()),
+            "href" if self.href.is_none() => self.href = Some(href_of(&whole).to_owned()),
             "collection" => pending.is_directory = true,
             "iscollection" if text == "1" => pending.is_directory = true,
             "getcontentlength" => pending.size_bytes = text.parse().ok(),
@@ -295,7 +316,7 @@ impl Reading {
     fn finish(self) -> Response {
         let is_gone = matches!(self.status_code(), "404" | "410");
         let href = self.href.unwrap_or_default();
-        match (decode_href(&href), self.entry) {
+        match (decode_href(&href, self.has_plain_path), self.entry) {
             (Some(path), Some(entry)) => Response::Entry(RemoteEntry { path, ..entry }),
             (Some(_), None) if is_gone => Response::Gone,
             _ => Response::Omitted(printable(&format!("no properties of {href} ({})", self.status))),
@@ -303,18 +324,34 @@ impl Reading {
     }
 }
 
-/// The path of an href, decoded. XRootD does not encode paths, so a text that does not decode is
-/// taken as it stands.
-fn decode_href(href: &str) -> Option<String> {
+/// The text of an href without its indentation. A space at the end of its line belongs to a name
+/// that was not encoded.
+fn href_of(text: &str) -> &str {
+    let text = text.trim_start();
+    let end = text.trim_end().len();
+    let line_end = text[end..].find(['\r', '\n']);
+    line_end.map_or(text, |cut| &text[..end + cut])
+}
+
+/// The path of an href, decoded unless it is plain. Some servers do not encode paths, so a text
+/// that does not decode is taken as it stands.
+fn decode_href(href: &str, is_plain: bool) -> Option<String> {
     let path = match href.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |cut| &rest[cut..]),
-        None => href,
+        Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("/", |cut| &rest[cut..]),
+        _ => href,
     };
-    let decoded = decode_percent(path).unwrap_or_else(|| path.to_owned());
-    let trimmed = decoded.trim_end_matches('/');
-    match (decoded.starts_with('/'), trimmed.is_empty()) {
-        (false, _) => None,
-        (true, true) => Some("/".to_owned()),
-        (true, false) => Some(trimmed.to_owned()),
+    if !path.starts_with('/') {
+        return None;
     }
+    let path = path.trim_end_matches('/');
+    if path.is_empty() {
+        return Some("/".to_owned());
+    }
+    let decoded = decode_percent(path).filter(|decoded| !is_plain && has_same_names(path, decoded));
+    Some(decoded.unwrap_or_else(|| path.to_owned()))
+}
+
+/// Whether a path has as many names decoded as before: no name has a slash in it.
+fn has_same_names(path: &str, decoded: &str) -> bool {
+    path.matches('/').count() == decoded.matches('/').count()
 }

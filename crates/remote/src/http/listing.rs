@@ -30,8 +30,8 @@ impl Listing {
             comparable(answer.file.location.path()),
         ];
         Self {
+            parser: MultistatusParser::of_xrootd(answer.head.is_from_xrootd()),
             answer: Some(answer),
-            parser: MultistatusParser::new(),
             directory: directory.clone(),
             own_paths,
             first_seen: false,
