@@ -37,6 +37,8 @@ struct Server {
     /// When it stored last.
     changed: Arc<Mutex<Option<SystemTime>>>,
     methods: Arc<Mutex<Vec<String>>>,
+    /// All heads of requests, in lower case.
+    heads: Arc<Mutex<String>>,
 }
 
 impl Server {
@@ -68,6 +70,7 @@ impl Server {
             request.push_str(&line.to_ascii_lowercase());
             line.clear();
         }
+        self.heads.lock().unwrap().push_str(&request);
         let mut words = request.split(' ');
         let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let is_there = path == THERE;
@@ -315,5 +318,25 @@ async fn the_expected_checksum_is_compared_even_without_one_of_the_source() {
         assert_eq!(seen(&error), (ErrorCode::ChecksumMismatch, Side::Source), "{error}");
         assert_eq!(server.stored(), None, "it was removed");
         assert_eq!(server.methods.lock().unwrap().last().unwrap(), "delete");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_checksum_of_the_source_does_not_matter_if_none_is_asked_for() {
+    let lying = format!("{}\r\nDigest: adler32=12345678", head(CONTENT.len()));
+    for (verification, is_compared) in [(Verification::WhenAvailable, true), (Verification::Never, false)] {
+        let server = Server::new(&lying, &until_closed(CONTENT));
+        let order = Order {
+            verification,
+            ..Order::default()
+        };
+        let copied = server.copy(&order).await;
+        let heads = server.heads.lock().unwrap().clone();
+        assert_eq!(heads.contains("\r\ndigest: adler32=12345678"), is_compared, "{heads}");
+        assert_eq!(heads.contains("\r\nwant-digest: "), is_compared, "{heads}");
+        match is_compared {
+            true => assert_eq!(copied.unwrap_err().code(), ErrorCode::ChecksumMismatch),
+            false => assert_eq!(server.stored().unwrap(), CONTENT, "{:?}", copied.unwrap().verified),
+        }
     }
 }

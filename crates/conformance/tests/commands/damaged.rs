@@ -128,3 +128,46 @@ fn a_damaged_file_is_removed_and_a_good_one_that_has_replaced_it_stays() {
         assert!(raced.contains("a part of the file may remain at"), "{raced}");
     });
 }
+
+#[test]
+fn a_source_that_lies_about_its_checksum_is_copied_without() {
+    let test = "a_source_that_lies_about_its_checksum_is_copied_without";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let liar = Scripted::start(|seen| {
+        let of_another_file: &[&str] = match seen.header("want-digest") {
+            Some(_) => &["Digest: adler32=12345678"],
+            None => &[],
+        };
+        Reply::whole(seen, "200 OK", of_another_file, b"content")
+    });
+    let source = liar.url("/f");
+    for (name, target) in [
+        ("lied-root", site.first.root("lied-root")),
+        ("lied-http", site.first.clear_url("lied-http")),
+    ] {
+        let copy = |verify: &str| {
+            let arguments = [
+                "--mode",
+                "stream",
+                "--retries",
+                "0",
+                "--verify",
+                verify,
+                &source,
+                &target,
+            ];
+            site.lab.run_client("copy", &arguments)
+        };
+        copy("available").failed_with(74);
+        assert_eq!(site.first.stored(name), None);
+        let copied = copy("never").succeeded();
+        assert_eq!(
+            site.first.stored(name).as_deref(),
+            Some(&b"content"[..]),
+            "{}",
+            copied.said()
+        );
+    }
+}

@@ -40,7 +40,7 @@ impl Copy<'_> {
         let late = async { Ok(self.late_checksums(asked).await) };
         let (Sent { mut moved, mut theirs }, late) = tokio::try_join!(sending, late)?;
         theirs.extend(late);
-        if self.order.verification == Verification::Never {
+        if !self.believes_source() {
             theirs.clear();
         }
         if self.source.local().is_none() {
@@ -178,8 +178,10 @@ impl Copy<'_> {
         }
     }
 
-    /// The mismatch, if the data that came does not have a checksum that the source declared.
+    /// The mismatch, if the data that came does not have a checksum that the source declared, or
+    /// that the order expects.
     fn source_differs(&self, computed: &[Checksum], declared: &[Checksum]) -> Option<Error> {
+        let declared = if self.believes_source() { declared } else { &[] };
         let compared = compare(self.order, computed, declared, Side::Source);
         compared
             .err()

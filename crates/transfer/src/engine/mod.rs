@@ -210,7 +210,13 @@ impl Copy<'_> {
     /// Whether the source's checksum is declared to the sink before the data moves.
     fn declares(&self) -> bool {
         let abilities = self.sink.abilities();
-        abilities.is_remote && !abilities.any_order
+        abilities.is_remote && !abilities.any_order && self.believes_source()
+    }
+
+    /// Whether the source's checksums count. A source that reports wrong ones can be copied without
+    /// them.
+    fn believes_source(&self) -> bool {
+        self.order.verification != Verification::Never
     }
 
     /// The source's checksums, if they were not requested before the data; empty if it reports
@@ -218,7 +224,7 @@ impl Copy<'_> {
     async fn late_checksums(&self, asked: &Asked) -> Vec<Checksum> {
         let facts = asked.facts.as_ref();
         let is_known = facts.is_some_and(|facts| !facts.checksums.is_empty() || asked.with_checksum);
-        if is_known || self.order.verification == Verification::Never {
+        if is_known || !self.believes_source() {
             return Vec::new();
         }
         let algorithms = wanted(self.order);
@@ -298,6 +304,7 @@ impl Copy<'_> {
     fn declared(&self, told: &[Checksum]) -> Vec<Checksum> {
         match &self.order.expected {
             Some(expected) => vec![expected.clone()],
+            None if !self.believes_source() => Vec::new(),
             None => {
                 // One that only object stores know is declared if there is no other.
                 let is_common = |checksum: &&Checksum| ChecksumAlgorithm::ALL.contains(&checksum.algorithm());
