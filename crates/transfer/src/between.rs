@@ -383,7 +383,8 @@ impl BetweenServers<'_> {
         };
         let outcome = ordered.copy().await;
         let is_delegated = delegation == Delegation::Only || delegated.get() == Some(&DelegationOutcome::Delegated);
-        *acts_as_client = is_delegated || shows_credential(passive, &active.location, &shown);
+        *acts_as_client = is_delegated
+            || !self.is_let_in_by_signature(passive) && shows_credential(passive, &active.location, &shown);
         match delegated.get() {
             Some(DelegationOutcome::Without(why)) => self.news.tell(News::WithoutProxy(why)),
             Some(DelegationOutcome::Delegated) => self.news.tell(News::Delegated(&ordered.active().location)),
@@ -399,6 +400,12 @@ impl BetweenServers<'_> {
             verified: outcome.verified,
             keeps_modified: false,
         })
+    }
+
+    /// Whether the active server has no more than a signature for one method: a server that asks
+    /// for the file's size first is refused, although the client is not.
+    fn is_let_in_by_signature(&self, passive: &Resource) -> bool {
+        passive.access.account.is_some() || self.client.abilities(&passive.location).allows_one_method
     }
 }
 

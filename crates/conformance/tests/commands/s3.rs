@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use conformance::{Lab, Run, bytes, run, run_with_input, until};
-use testkit::{Access, Direction, Fault, Relay, S3Bucket, SeaweedFs, VersityGateway, available};
+use conformance::{Endpoint, Lab, Run, bytes, run, run_with_input, until};
+use testkit::{
+    Access, Direction, Fault, Relay, S3Bucket, SeaweedFs, VersityGateway, XrootdAccess, XrootdVersion, available,
+};
 
 /// The least size that is stored in parts, plus a byte: two parts, the last of one byte.
 const IN_PARTS_BYTES: usize = 64 * 1024 * 1024 + 1;
@@ -362,6 +364,36 @@ fn endpoints_use_signed_urls(ground: &Ground<'_>) {
     assert!(!copied.said().contains("X-Amz-Signature="), "{}", copied.said());
 }
 
+/// XRootD 6.2.1 asks for the size of the source by HEAD, which the signed URL does not allow.
+fn a_refused_signature_is_followed_by_another_way(ground: &Ground<'_>) {
+    let theirs = ground
+        .lab
+        .xrootd_of(XrootdVersion::V6, "signed-for", XrootdAccess::Open);
+    let Some(theirs) = available("a_refused_signature_is_followed_by_another_way", theirs) else {
+        return;
+    };
+    let theirs = Endpoint::Xrootd(Box::new(theirs));
+    let content = bytes(300_000, 44);
+    ground.bucket.store("tree/f", &content).expect("it is stored");
+    for (name, arguments) in [
+        ("one", vec!["copy", "tree/f", "one"]),
+        ("all/f", vec!["copy", "-r", "tree/", "all"]),
+        ("same/f", vec!["sync", "tree/", "same"]),
+    ] {
+        let [command, options @ .., source, target] = &arguments[..] else {
+            unreachable!("a source and a target")
+        };
+        let (source, target) = (ground.url(source), theirs.davs(target));
+        let copied = ground
+            .run(command, &[options, &[source.as_str(), target.as_str()]].concat())
+            .succeeded();
+        assert!(theirs.stored(name).as_ref() == Some(&content), "{}", copied.said());
+    }
+    let url = theirs.davs("pulled");
+    let pulled = ground.run("copy", &["--mode", "pull", &ground.url("tree/f"), &url]);
+    assert_ne!(pulled.code, Some(0), "{}", pulled.said());
+}
+
 fn everywhere(bucket: &S3Bucket, lab: &Lab) {
     for is_tls in [false, true] {
         let ground = Ground { lab, bucket, is_tls };
@@ -396,6 +428,11 @@ fn s3_objects_are_copied_to_and_from_versitygw() {
     let started = VersityGateway::start(&lab.scratch().join("versitygw"), lab.host());
     if let Some(server) = available(TEST, started) {
         everywhere(server.bucket(), &lab);
+        a_refused_signature_is_followed_by_another_way(&Ground {
+            lab: &lab,
+            bucket: server.bucket(),
+            is_tls: true,
+        });
         damage_on_the_way_is_noticed(&Ground {
             lab: &lab,
             bucket: server.bucket(),
