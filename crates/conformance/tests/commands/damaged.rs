@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Endpoint, Reply, Scripted, Site, Slot, background, bytes, shared, until};
+use conformance::{Endpoint, Reply, Scripted, Site, Slot, adler32, background, bytes, shared, until};
 use testkit::{Direction, Fault, Relay, Result, XrootdVersion, available};
 
 use crate::trees::text;
@@ -63,22 +63,16 @@ fn a_damaged_upload_does_not_replace_a_file_at_our_server() {
         let held = format!("replaced-{name}/f");
         site.first.put(&held, OLD);
         let is_tree = arguments.contains(&tree);
-        let target = through(
-            &relay,
-            if is_tree {
-                held.trim_end_matches('f')
-            } else {
-                held.as_str()
-            },
-        );
-        let more = [&arguments[1..], &["--retries", "0", target.as_str()]].concat();
+        let name_there = if is_tree { held.trim_end_matches('f') } else { &held };
+        let target = through(&relay, name_there);
+        let more = [&arguments[1..], &["--retries", "0", target.as_str()][..]].concat();
         let run = site.lab.run_client(arguments[0], &more);
-        assert_ne!(run.code, Some(0), "{name}: {}", run.said());
-        assert!(
-            site.first.stored(&held).as_deref() == Some(OLD),
-            "{name}: {}",
-            run.said()
-        );
+        // Of a tree it says that a file failed.
+        let run = run.failed_with(if is_tree { 1 } else { 74 });
+        let said = run.said();
+        assert!(said.contains("CHECKSUM MISMATCH"), "{name}: {said}");
+        assert!(!said.contains("may remain"), "{name}: {said}");
+        assert!(site.first.stored(&held).as_deref() == Some(OLD), "{name}: {said}");
         // What comes whole replaces it.
         relay.heal();
         let run = site.lab.run_client(arguments[0], &more).succeeded();
@@ -169,5 +163,34 @@ fn a_source_that_lies_about_its_checksum_is_copied_without() {
             "{}",
             copied.said()
         );
+    }
+}
+
+#[test]
+fn a_file_that_our_server_refuses_ends_with_the_code_of_damaged_data() {
+    let test = "a_file_that_our_server_refuses_ends_with_the_code_of_damaged_data";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let content = bytes(SIZE, 41);
+    let file = site.lab.file(&content);
+    site.first.put("source", &content);
+    let source = site.first.clear_url("source");
+    let relay = damaging(&site.second);
+    let sum = format!("adler32:{:08x}", adler32(&content));
+    for (name, arguments) in [
+        ("streamed", &["--mode", "stream", source.as_str()][..]),
+        ("expected", &["--checksum", sum.as_str(), text(&file)][..]),
+    ] {
+        for held in [None, Some(OLD)] {
+            if let Some(old) = held {
+                site.second.put(name, old);
+            }
+            let target = through(&relay, name);
+            let more = [&["-f", "--retries", "0"][..], arguments, &[target.as_str()][..]].concat();
+            let refused = site.lab.run_client("copy", &more).failed_with(74);
+            assert!(!refused.said().contains("may remain"), "{}", refused.said());
+            assert_eq!(site.second.stored(name).as_deref(), held, "{}", refused.said());
+        }
     }
 }

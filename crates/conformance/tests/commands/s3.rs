@@ -385,7 +385,7 @@ fn a_refused_signature_is_followed_by_another_way(ground: &Ground<'_>) {
         };
         let (source, target) = (ground.url(source), theirs.davs(target));
         let copied = ground
-            .run(command, &[options, &[source.as_str(), target.as_str()]].concat())
+            .run(command, &[options, &[source.as_str(), target.as_str()][..]].concat())
             .succeeded();
         assert!(theirs.stored(name).as_ref() == Some(&content), "{}", copied.said());
     }

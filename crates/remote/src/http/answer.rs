@@ -11,7 +11,7 @@ use types::limits::PEER_WORDS_BYTES_MAX;
 use types::{Error, ErrorCode, PeerStatus, Phase, Result};
 
 use super::exchange::Live;
-use super::verdict::{code_of, plain_words, refusal};
+use super::verdict::{code_of, plain_words, refusal, says_checksum_differs};
 use crate::resource::Resource;
 
 /// Bytes read for each byte of a server's words, since markup may surround them.
@@ -169,6 +169,17 @@ impl Answer {
     /// This answer as an error, by the common table.
     pub(crate) async fn refused(mut self) -> Error {
         let (words, meaning) = self.read_words().await;
+        let error = self.refusal(meaning.unwrap_or(code_of(self.head.status)), &words);
+        self.release();
+        error
+    }
+
+    /// As [`Answer::refused`], for a file that was sent: a server that compares it with a checksum
+    /// says in words that it differs.
+    pub(crate) async fn refused_content(mut self) -> Error {
+        let (words, meaning) = self.read_words().await;
+        let differs = (400..500).contains(&self.head.status) && says_checksum_differs(&words);
+        let meaning = meaning.or(differs.then_some(ErrorCode::ChecksumMismatch));
         let error = self.refusal(meaning.unwrap_or(code_of(self.head.status)), &words);
         self.release();
         error

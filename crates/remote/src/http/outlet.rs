@@ -198,7 +198,7 @@ async fn refused(answer: Answer, overwrite: bool) -> Error {
     match answer.head.status {
         412 if !overwrite => answer.refused_as(ErrorCode::PeerExists).await,
         300..400 if answer.file.access.signed_for.is_none() => answer.misbehaved(TOO_LATE),
-        _ => answer.refused().await,
+        _ => answer.refused_content().await,
     }
 }
 

@@ -74,6 +74,13 @@ const PHRASES: [(&str, ErrorCode); 27] = [
     ("certificate verify failed", ErrorCode::PeerTlsFailed),
 ];
 
+/// Whether a server refuses a file because it does not have the checksum that was declared.
+pub(crate) fn says_checksum_differs(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    let differs = |(phrase, code): &(&str, ErrorCode)| *code == ErrorCode::ChecksumMismatch && words.contains(phrase);
+    PHRASES.iter().any(differs)
+}
+
 /// What servers write before the status that the other side gave them.
 const STATUS_MARKS: [&str; 7] = [
     "status code ",

@@ -224,6 +224,31 @@ async fn an_answer_in_the_middle_of_the_body_ends_it_with_the_peers_words() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_not_what_was_declared_is_refused_as_that() {
+    let ours = "client checksum: CHECKSUM MISMATCH: the data are not what was declared (adler32:1 / adler32:2), /f";
+    for (status, words, code) in [
+        ("422 Unprocessable Content", ours, ErrorCode::ChecksumMismatch),
+        ("422 Unprocessable Content", "no", ErrorCode::PeerFailed),
+        ("400 Bad Request", "Checksum mismatch", ErrorCode::ChecksumMismatch),
+        ("500 Internal Server Error", "Checksum mismatch", ErrorCode::PeerFailed),
+    ] {
+        let server = Server::start(move |_, mut peer| async move {
+            peer.head().await;
+            peer.say("HTTP/1.1 100 Continue\r\n\r\n").await;
+            peer.body(5).await;
+            peer.answer(status, "", words).await;
+            peer.wait_for_end().await;
+        })
+        .await;
+        let mut outlet = client().put(&server.file("/f"), &sized(5)).await.unwrap();
+        send(&mut outlet, b"hello").await.unwrap();
+        let error = outlet.finish().await.unwrap_err();
+        assert_eq!((error.code(), error.phase()), (code, types::Phase::Commit), "{status}");
+        assert_eq!(error.peer_words(), Some(words));
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_in_the_middle_of_the_body_comes_too_late() {
     let server = Server::start(|_, mut peer| async move {
         peer.head().await;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use remote::{GetOptions, Outlet};
 use storage::{Answer, Hasher, ReadHandle};
-use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Side};
 
 use super::limited::{Limited, changed};
 use super::remains::Remains;
@@ -140,6 +140,9 @@ impl Copy<'_> {
         upload.declare(&computed);
         self.progress.begin_to_store()?;
         let finished = upload.finish().await;
+        if finished.as_ref().is_err_and(is_compared_first) {
+            asked.may_have_created.store(false, Ordering::Relaxed);
+        }
         let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &theirs))?;
         let _ = asked.stored.set((bytes, stored.with_sent(&computed)));
         let moved = Moved {
@@ -310,6 +313,12 @@ impl Copy<'_> {
         }
         Ok(total)
     }
+}
+
+/// Whether the server has compared the file before it gave it its name, so that the name is as it
+/// was. Ours do.
+fn is_compared_first(refusal: &Error) -> bool {
+    refusal.code() == ErrorCode::ChecksumMismatch && refusal.peer_status() == Some(PeerStatus::Http(422))
 }
 
 /// The algorithms, and those of the source's checksums.
