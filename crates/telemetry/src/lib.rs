@@ -30,4 +30,4 @@ pub use monitoring_wire::{FIREFLY_PORT, FlowLabel};
 pub use otlp::{ExportAnswer, TraceSource, export_request};
 pub use reporter::{Datagram, Reporter, Wishes};
 pub use span::{Sampler, Span, SpanEvent, SpanKind, SpanStatus, Value};
-pub use spool::{Spool, Spooled};
+pub use spool::{SPOOL_READ_TRIES, Spool, Spooled};

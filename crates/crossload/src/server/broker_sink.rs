@@ -126,7 +126,7 @@ impl BrokerSink {
         let waiting_bytes = self.waiting_bytes();
         let faults = self.faults();
         let says = match (&faults.spool, &faults.broker) {
-            (Some(cause), _) => format!("Packets cannot be kept and are lost: {cause}."),
+            (Some(cause), _) => format!("The spool fails, so that packets may be lost: {cause}."),
             (None, Some(cause)) => {
                 format!("Nothing can be sent to it; {waiting_bytes} bytes wait on disk: {cause}")
             }
@@ -155,6 +155,11 @@ impl BrokerSink {
         let result = act(&mut spool);
         self.waiting_bytes.store(spool.waiting_bytes(), Ordering::Relaxed);
         self.lost.store(spool.lost(), Ordering::Relaxed);
+        let damage = spool.take_damage();
+        drop(spool);
+        if let Some(damage) = damage {
+            self.log_spool(&damage);
+        }
         result
     }
 
@@ -167,9 +172,13 @@ impl BrokerSink {
         let cause = result.err().map(|cause| cause.to_string());
         let known = std::mem::replace(&mut self.faults().spool, cause.clone());
         if let (Some(cause), None) = (cause, known) {
-            let fields = json!({"destination": self.broker.url(), "cause": format!("the spool: {cause}")});
-            self.log.write("monitoring_failed", &fields);
+            self.log_spool(&cause);
         }
+    }
+
+    fn log_spool(&self, cause: &str) {
+        let fields = json!({"destination": self.broker.url(), "cause": format!("the spool: {cause}")});
+        self.log.write("monitoring_failed", &fields);
     }
 
     /// Sends what waits and what comes, for ever. `tls` is whom we trust.
@@ -194,17 +203,33 @@ impl BrokerSink {
         let here = session.local_address();
         let here = here.ok_or_else(|| trouble("the connection has no local address"))?;
         let sender = SocketAddr::new(here.ip(), self.port);
+        let mut is_unreadable = false;
         loop {
-            while let Some(spooled) = self.oldest().await? {
-                self.send(&mut session, sender, &spooled).await?;
-                *has_sent = true;
-                self.confirmed(spooled).await?;
-                self.works();
-            }
+            is_unreadable = loop {
+                let oldest = self.oldest().await?;
+                if is_unreadable && oldest.is_ok() {
+                    self.spool_went(Ok(()));
+                }
+                match oldest {
+                    Ok(Some(spooled)) => {
+                        self.send(&mut session, sender, &spooled).await?;
+                        *has_sent = true;
+                        self.confirmed(spooled).await?;
+                        self.works();
+                    }
+                    Ok(None) => break false,
+                    // This is no fault of the broker.
+                    Err(cause) => {
+                        self.spool_went(Err(cause));
+                        break true;
+                    }
+                }
+            };
             // One that takes logins and confirms nothing does not come so far.
             self.works();
             tokio::select! {
-                () = self.stored.notified() => {}
+                () = self.stored.notified(), if !is_unreadable => {}
+                () = tokio::time::sleep(PAUSE_MIN), if is_unreadable => {}
                 ended = session.idle() => {
                     ended?;
                     session.flush().await?;
@@ -225,12 +250,13 @@ impl BrokerSink {
         session.send(&messages.collect::<Vec<_>>()).await
     }
 
-    async fn oldest(self: &Arc<Self>) -> Result<Option<Spooled>, Error> {
+    async fn oldest(self: &Arc<Self>) -> Result<std::io::Result<Option<Spooled>>, Error> {
         let this = self.clone();
-        execution::blocking_try(Side::Active, Phase::Transfer, move || {
-            let read = this.with_spool(Spool::oldest);
-            read.map_err(|cause| trouble(&format!("the spool cannot be read: {cause}")))
-        })
+        execution::blocking_try(
+            Side::Active,
+            Phase::Transfer,
+            move || Ok(this.with_spool(Spool::oldest)),
+        )
         .await
     }
 
@@ -239,7 +265,7 @@ impl BrokerSink {
         execution::blocking_try(Side::Active, Phase::Transfer, move || {
             let count = spooled.packets.len() as u64;
             this.sent.fetch_add(count, Ordering::Relaxed);
-            if let Err(cause) = this.with_spool(|spool| spool.confirm(&spooled)) {
+            if let Err(cause) = this.with_spool(|spool| spool.confirm(&spooled, spooled.packets.len())) {
                 this.spool_went(Err(cause));
             }
             Ok(())
