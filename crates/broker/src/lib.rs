@@ -7,4 +7,4 @@ pub mod limits;
 mod session;
 
 pub use address::{Broker, BrokerLogin};
-pub use session::{Message, Session};
+pub use session::{Message, Session, Unconfirmed};

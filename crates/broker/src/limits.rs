@@ -10,6 +10,8 @@ pub const INPUT_BYTES_MAX: usize = 64 * 1024;
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time for a broker's next confirmation.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for confirmations of a broker that takes no more messages.
+pub const LAST_RECEIPTS_TIME: Duration = Duration::from_secs(1);
 /// The first pause after a failed connection to a broker; each further one is twice as long.
 pub const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest pause between connections to a broker.

@@ -38,6 +38,13 @@ async fn garbage_opens_no_session() {
     }
 }
 
+const MESSAGE: Message<'static> = Message {
+    destination: "/topic/t",
+    body: "{}",
+    is_persistent: true,
+    headers: &[],
+};
+
 #[tokio::test]
 async fn confirmations_of_something_else_confirm_nothing() {
     let tls = ClientTls::load(&Trust::default()).unwrap().0;
@@ -46,11 +53,23 @@ async fn confirmations_of_something_else_confirm_nothing() {
         b"RECEIPT\nreceipt-id:77\n\n\0RECEIPT\nreceipt-id:x\n\n\0",
     ]);
     let mut session = Session::open(&broker, None, &tls).await.unwrap();
-    let message = Message {
-        destination: "/topic/t",
-        body: "{}",
-        is_persistent: true,
-        headers: &[],
-    };
-    session.send(&[message]).await.unwrap_err();
+    let mut sent = session.send(&[MESSAGE]).await;
+    session.confirmed(&mut sent).await.unwrap_err();
+    assert!(!sent.is_empty());
+}
+
+#[tokio::test]
+async fn what_a_broker_confirms_before_it_leaves_is_confirmed() {
+    let tls = ClientTls::load(&Trust::default()).unwrap().0;
+    let receipts = b"RECEIPT\nreceipt-id:2\n\n\0RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:4\n\n\0";
+    let refusal = b"ERROR\nmessage:no room\n\n\0";
+    for (last, code) in [(&b""[..], ErrorCode::PeerClosed), (&refusal[..], ErrorCode::PeerFailed)] {
+        let both: &'static [u8] = [&receipts[..], last].concat().leak();
+        let broker = answering(vec![b"CONNECTED\nversion:1.2\n\n\0", both]);
+        let mut session = Session::open(&broker, None, &tls).await.unwrap();
+        let mut sent = session.send(&[MESSAGE; 4]).await;
+        assert_eq!(session.confirmed(&mut sent).await.unwrap(), 2);
+        let error = session.confirmed(&mut sent).await.unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+    }
 }

@@ -141,7 +141,7 @@ pub const PREPARED_PAGES_MAX: usize = 4;
 pub const BROKER_LEASE: Duration = Duration::from_secs(60);
 /// Time between two renewals of it, and between two looks whether it is free.
 pub const BROKER_LEASE_RENEWAL: Duration = Duration::from_secs(10);
-/// Time between a change and the look for messages: a place is written for each batch.
+/// Time between a change and the look for messages: a place is written for each batch at least.
 pub const BROKER_GATHERING: Duration = Duration::from_millis(100);
 /// Events whose messages a broker gets before it has confirmed the first of them.
 pub const BROKER_BATCH_EVENTS_MAX: usize = 200;

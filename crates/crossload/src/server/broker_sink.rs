@@ -2,7 +2,8 @@
 //!
 //! The thread of the monitoring writes each packet to the spool and goes on. A task sends what is
 //! there, in batches, and waits until the broker has confirmed each message: a packet arrives at
-//! least once, also after the broker was away or this process was killed.
+//! least once, also after the broker was away or this process was killed. What it confirms of a
+//! batch counts at once.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -211,12 +212,7 @@ impl BrokerSink {
                     self.spool_went(Ok(()));
                 }
                 match oldest {
-                    Ok(Some(spooled)) => {
-                        self.send(&mut session, sender, &spooled).await?;
-                        *has_sent = true;
-                        self.confirmed(spooled).await?;
-                        self.works();
-                    }
+                    Ok(Some(spooled)) => self.deliver(&mut session, sender, spooled, has_sent).await?,
                     Ok(None) => break false,
                     // This is no fault of the broker.
                     Err(cause) => {
@@ -238,7 +234,15 @@ impl BrokerSink {
         }
     }
 
-    async fn send(&self, session: &mut Session, sender: SocketAddr, spooled: &Spooled) -> Result<(), Error> {
+    /// Sends packets, and takes note of each that the broker confirms: if it leaves in between,
+    /// only the others are sent again.
+    async fn deliver(
+        self: &Arc<Self>,
+        session: &mut Session,
+        sender: SocketAddr,
+        spooled: Spooled,
+        has_sent: &mut bool,
+    ) -> Result<(), Error> {
         let packets = spooled.packets.iter();
         let bodies: Vec<String> = packets.map(|packet| shoveled(packet, sender, PRODUCT)).collect();
         let messages = bodies.iter().map(|body| Message {
@@ -247,7 +251,16 @@ impl BrokerSink {
             is_persistent: true,
             headers: &[],
         });
-        session.send(&messages.collect::<Vec<_>>()).await
+        let mut sent = session.send(&messages.collect::<Vec<_>>()).await;
+        let (spooled, mut count) = (Arc::new(spooled), 0);
+        while !sent.is_empty() {
+            let more = session.confirmed(&mut sent).await?;
+            count += more;
+            *has_sent = true;
+            self.confirmed(spooled.clone(), count, more).await?;
+            self.works();
+        }
+        Ok(())
     }
 
     async fn oldest(self: &Arc<Self>) -> Result<std::io::Result<Option<Spooled>>, Error> {
@@ -260,12 +273,12 @@ impl BrokerSink {
         .await
     }
 
-    async fn confirmed(self: &Arc<Self>, spooled: Spooled) -> Result<(), Error> {
+    /// The broker has the first `count` packets, of which `more` are new.
+    async fn confirmed(self: &Arc<Self>, spooled: Arc<Spooled>, count: usize, more: usize) -> Result<(), Error> {
         let this = self.clone();
         execution::blocking_try(Side::Active, Phase::Transfer, move || {
-            let count = spooled.packets.len() as u64;
-            this.sent.fetch_add(count, Ordering::Relaxed);
-            if let Err(cause) = this.with_spool(|spool| spool.confirm(&spooled, spooled.packets.len())) {
+            this.sent.fetch_add(more as u64, Ordering::Relaxed);
+            if let Err(cause) = this.with_spool(|spool| spool.confirm(&spooled, count)) {
                 this.spool_went(Err(cause));
             }
             Ok(())

@@ -1,8 +1,8 @@
 //! Sends all messages to brokers, each at least once.
 //!
 //! Each broker has a place in the events of the catalog. One process at a time sends for it, under
-//! a lease: it sends the messages after that place, waits until the broker has confirmed all of
-//! them, and moves the place on. Whatever breaks in between, the next attempt begins at the place.
+//! a lease: it sends the messages after that place, waits until the broker has confirmed them, and
+//! moves the place on. Whatever breaks in between, the next attempt begins at the place.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +14,10 @@ pub use broker::{Broker, BrokerLogin};
 use catalog::Catalog;
 use net::tls::ClientTls;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use types::Error;
 
-use super::{Feed, Message};
+use super::{Batch, Feed, Message};
 use crate::clock::now_ms;
 use crate::limits::{
     BROKER_BATCH_EVENTS_MAX, BROKER_GATHERING, BROKER_LEASE, BROKER_LEASE_RENEWAL, CATALOG_PAUSE, MESSAGE_LIFE,
@@ -145,8 +146,7 @@ impl Push {
         loop {
             let batch = self.feed.after(place, BROKER_BATCH_EVENTS_MAX).await?;
             if batch.last != place {
-                self.send(&mut session, &batch.messages).await?;
-                *has_sent |= !batch.messages.is_empty();
+                self.send(&mut session, &batch, has_sent).await?;
                 place = batch.last;
                 self.move_to(place).await?;
             }
@@ -174,16 +174,18 @@ impl Push {
         }
     }
 
-    /// Sends messages, and waits until the broker has confirmed each.
-    async fn send(&self, session: &mut Session, messages: &[Message]) -> std::result::Result<(), End> {
+    /// Sends the messages of a batch, and waits until the broker has confirmed each. If it fails in
+    /// between, the place moves to the first that it has not confirmed.
+    async fn send(&self, session: &mut Session, batch: &Batch, has_sent: &mut bool) -> std::result::Result<(), End> {
         let expires_ms = now_ms() + i64::try_from(MESSAGE_LIFE.as_millis()).unwrap_or(i64::MAX);
         let facts = |message: &Message| {
             let destination = format!("{}{}", self.settings.prefix, message.kind.topic());
             let headers = [("expires", expires_ms.to_string()), ("vo", message.vo.clone())];
             (destination, headers)
         };
-        let facts: Vec<_> = messages.iter().map(facts).collect();
-        let outgoing = messages
+        let facts: Vec<_> = batch.messages.iter().map(facts).collect();
+        let outgoing = batch
+            .messages
             .iter()
             .zip(&facts)
             .map(|(message, (destination, headers))| broker::Message {
@@ -192,7 +194,24 @@ impl Push {
                 is_persistent: self.settings.is_persistent,
                 headers,
             });
-        Ok(session.send(&outgoing.collect::<Vec<_>>()).await?)
+        let mut sent = session.send(&outgoing.collect::<Vec<_>>()).await;
+        let (mut count, mut moved_at) = (0, Instant::now());
+        while !sent.is_empty() {
+            match session.confirmed(&mut sent).await {
+                Ok(more) => count += more,
+                Err(error) => {
+                    let _ = self.move_to(place_after(batch, count)).await;
+                    return Err(error.into());
+                }
+            }
+            *has_sent = true;
+            // A slow broker may take longer for a batch than the lease lasts.
+            if moved_at.elapsed() >= BROKER_LEASE_RENEWAL {
+                moved_at = Instant::now();
+                self.move_to(place_after(batch, count)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// The broker has all messages up to here.
@@ -223,6 +242,35 @@ impl fmt::Debug for Push {
     }
 }
 
+/// The place when the first `count` messages of a batch are confirmed: before the event of the next.
+fn place_after(batch: &Batch, count: usize) -> i64 {
+    let next = batch.messages.get(count);
+    next.map_or(batch.last, |message| message.sequence - 1)
+}
+
 fn lease_ms() -> i64 {
     now_ms().saturating_add(i64::try_from(BROKER_LEASE.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+
+    #[test]
+    fn an_event_is_done_when_all_its_messages_are_confirmed() {
+        let message = |sequence| Message {
+            sequence,
+            kind: Kind::State,
+            vo: String::new(),
+            body: "{}".into(),
+        };
+        let batch = Batch {
+            messages: [4, 7, 7, 9].map(message).to_vec(),
+            last: 12,
+            has_more: false,
+        };
+        let places: Vec<_> = (0..=4).map(|count| place_after(&batch, count)).collect();
+        assert_eq!(places, [3, 6, 6, 8, 12]);
+    }
 }
