@@ -17,6 +17,7 @@ mod client;
 mod copying;
 mod delegate;
 mod directories;
+mod discovery;
 mod download;
 mod effect;
 mod http;

@@ -133,6 +133,12 @@ pub const LISTING_GAP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub const LISTING_PAGE_BYTES: usize = 16 * 1024;
 /// Time in which a token issuer must answer.
 pub const ISSUER_ANSWER_TIME: Duration = Duration::from_secs(20);
+/// What an issuer says of itself is asked for again after this time.
+pub const ISSUER_DOCUMENT_LIFE: Duration = Duration::from_secs(600);
+/// Time for that: the rest of [`ISSUER_ANSWER_TIME`] is for what it is needed for.
+pub const ISSUER_DOCUMENT_RENEWAL_TIME: Duration = Duration::from_secs(5);
+/// Pause until the next attempt if that fails.
+pub const ISSUER_DOCUMENT_PAUSE: Duration = Duration::from_secs(60);
 /// Longest answer of a token issuer, in bytes.
 pub const ISSUER_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Characters of an issuer's refusal that are kept.

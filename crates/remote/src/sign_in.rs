@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use types::{ErrorCode, Result, Secret};
 
 use crate::limits::ISSUER_ANSWER_TIME;
-use crate::token_issuer::{Endpoints, IssuedTokens, TokenDenial, TokenIssuer};
+use crate::token_issuer::{IssuedTokens, TokenDenial, TokenIssuer};
 
 /// What goes with one sign-in.
 #[derive(Clone, Debug)]
@@ -32,9 +32,7 @@ impl TokenIssuer {
     /// # Errors
     /// `token_issuer_unreachable`: the issuer does not say where that page is, or not in time.
     pub async fn sign_in_url(&self, request: &SignInRequest, scopes: &[String]) -> Result<Secret> {
-        let page = self.endpoints_in_time().await?.authorization;
-        let missing = || self.unusable("its discovery document names no authorization endpoint with an https URL");
-        let mut page = page.ok_or_else(missing)?;
+        let mut page = self.in_time(self.discovery.sign_in_page()).await?;
         // The issuer's own query stays (RFC 6749 §3.1).
         page.query_pairs_mut()
             .append_pair("response_type", "code")
@@ -74,12 +72,19 @@ impl TokenIssuer {
     pub async fn is_answer_of(&self, named: Option<&str>) -> Result<bool> {
         match named {
             Some(named) => Ok(named == self.provider.issuer),
-            None => Ok(!self.endpoints_in_time().await?.names_itself),
+            None => {
+                let must_name = self.in_time(self.discovery.names_itself()).await?;
+                if must_name {
+                    // Perhaps it said so by mistake.
+                    self.discovery.forget();
+                }
+                Ok(!must_name)
+            }
         }
     }
 
-    async fn endpoints_in_time(&self) -> Result<Endpoints> {
-        let asked = timeout(ISSUER_ANSWER_TIME, self.endpoints()).await;
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T>>) -> Result<T> {
+        let asked = timeout(ISSUER_ANSWER_TIME, asked).await;
         let found = asked.unwrap_or_else(|_| Err(self.unusable("it does not answer")));
         found.map_err(|error| match error.code() {
             ErrorCode::TokenIssuerUnreachable => error,

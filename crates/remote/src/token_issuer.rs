@@ -3,17 +3,15 @@
 //! in with their browser are in `sign_in`.
 
 use serde_json::Value;
-use tokio::sync::Mutex;
 use tokio::time::timeout;
-use types::{Error, ErrorCode, Location, Phase, Secret, Side};
-use url::Url;
+use types::{Error, ErrorCode, Location, Secret, Side};
 use url::form_urlencoded::Serializer;
 
 use crate::client::Client;
+use crate::discovery::{Discovery, Purpose};
 use crate::limits::{
     DEVICE_LIFE_S_MAX, DEVICE_PAUSE_S, ISSUER_ANSWER_BYTES_MAX, ISSUER_ANSWER_TIME, ISSUER_WORDS_MAX, TOKEN_LIFE_S_MAX,
 };
-use crate::resource::{Access, Resource};
 use crate::service::{ServiceAnswer, ServiceCall, ServiceMethod};
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -21,9 +19,6 @@ const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const REFRESH_TOKEN: &str = "urn:ietf:params:oauth:token-type:refresh_token";
-/// Where an issuer says what it can do (OpenID Connect Discovery §4).
-const DISCOVERY: &str = "/.well-known/openid-configuration";
-
 /// What an issuer gave, or why it gave nothing.
 type Answered<T> = Result<T, TokenDenial>;
 
@@ -96,37 +91,24 @@ pub enum TokenDenial {
     },
 }
 
-/// The places of an issuer.
-#[derive(Clone, Debug)]
-pub(crate) struct Endpoints {
-    token: Location,
-    device: Option<Location>,
-    revocation: Option<Location>,
-    /// Where people sign in.
-    pub(crate) authorization: Option<Url>,
-    /// Whether answers to the browser name the issuer (RFC 9207 §3).
-    pub(crate) names_itself: bool,
-}
-
 /// An issuer, and this program as its client.
 #[derive(Debug)]
 pub struct TokenIssuer {
     /// Its name, and ours there.
     pub provider: TokenProvider,
     client: Client,
-    side: Side,
-    endpoints: Mutex<Option<Endpoints>>,
+    pub(crate) discovery: Discovery,
 }
 
 impl TokenIssuer {
     /// An issuer that is asked by `client`; errors name `side`.
     #[must_use]
     pub fn new(provider: TokenProvider, client: Client, side: Side) -> Self {
+        let discovery = Discovery::new(provider.issuer.clone(), client.clone(), side);
         Self {
             provider,
             client,
-            side,
-            endpoints: Mutex::new(None),
+            discovery,
         }
     }
 
@@ -159,17 +141,13 @@ impl TokenIssuer {
     /// # Errors
     /// As [`Self::refresh`]; the issuer has no device authorization.
     pub async fn begin_device(&self, wanted: &TokenWish<'_>) -> Answered<DeviceCode> {
-        let place = async {
-            let device = self.endpoints().await?.device;
-            device.ok_or_else(|| self.unusable("its discovery document names no device authorization endpoint"))
-        };
         let body = form(
             &[],
             &wanted.scopes.join(" "),
             wanted.audiences,
             Some(&self.provider.client_id),
         );
-        let answer = self.post(place, body).await?;
+        let answer = self.post(Purpose::Device, body).await?;
         let value = self.read(&answer)?;
         let text = |name: &str| value[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         // Some issuers still use the name of the draft.
@@ -210,11 +188,8 @@ impl TokenIssuer {
     /// As [`Self::refresh`]; the issuer has no revocation.
     pub async fn revoke(&self, token: &Secret) -> Answered<()> {
         let fields = [("token", token.expose()), ("token_type_hint", "refresh_token")];
-        let place = async {
-            let revocation = self.endpoints().await?.revocation;
-            revocation.ok_or_else(|| self.unusable("its discovery document names no revocation endpoint"))
-        };
-        let answer = self.post(place, form(&fields, "", &[], self.public_id())).await?;
+        let form = form(&fields, "", &[], self.public_id());
+        let answer = self.post(Purpose::Revocation, form).await?;
         self.read(&answer).map(drop)
     }
 
@@ -224,10 +199,8 @@ impl TokenIssuer {
         scope: &str,
         audiences: &[String],
     ) -> Answered<IssuedTokens> {
-        let place = async { Ok(self.endpoints().await?.token) };
-        let answer = self
-            .post(place, form(fields, scope, audiences, self.public_id()))
-            .await?;
+        let form = form(fields, scope, audiences, self.public_id());
+        let answer = self.post(Purpose::Token, form).await?;
         self.issued(&answer)
     }
 
@@ -237,13 +210,16 @@ impl TokenIssuer {
         is_public.then_some(self.provider.client_id.as_str())
     }
 
-    async fn post(
-        &self,
-        place: impl Future<Output = types::Result<Location>>,
-        body: Secret,
-    ) -> Answered<ServiceAnswer> {
+    async fn endpoint(&self, purpose: Purpose) -> types::Result<Location> {
+        match (purpose, &self.provider.token_url) {
+            (Purpose::Token, Some(url)) => self.discovery.secure(url, purpose),
+            _ => self.discovery.endpoint(purpose).await,
+        }
+    }
+
+    async fn post(&self, purpose: Purpose, body: Secret) -> Answered<ServiceAnswer> {
         let asked = async {
-            let place = self.resource(place.await?);
+            let place = self.discovery.resource(self.endpoint(purpose).await?);
             let secret = self.provider.client_secret.as_ref();
             let call = ServiceCall {
                 method: ServiceMethod::Post,
@@ -255,7 +231,13 @@ impl TokenIssuer {
             };
             self.client.call(&place, &call).await
         };
-        match timeout(ISSUER_ANSWER_TIME, asked).await {
+        let asked = timeout(ISSUER_ANSWER_TIME, asked).await;
+        match &asked {
+            Ok(Ok(answer)) if is_of_endpoint(answer) => {}
+            // Perhaps the endpoint has moved.
+            _ => self.discovery.forget(),
+        }
+        match asked {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) if error.code() == ErrorCode::TokenIssuerUnreachable => {
                 Err(TokenDenial::Unreachable { error, after_s: None })
@@ -306,88 +288,16 @@ impl TokenIssuer {
             },
         };
         match (&given.access, &given.refresh) {
-            (None, None) => Err(TokenDenial::unreachable(self, "its answer holds no token")),
+            (None, None) => {
+                self.discovery.forget();
+                Err(TokenDenial::unreachable(self, "its answer holds no token"))
+            }
             _ => Ok(given),
         }
     }
 
-    pub(crate) async fn endpoints(&self) -> types::Result<Endpoints> {
-        let mut known = self.endpoints.lock().await;
-        if let Some(known) = &*known {
-            return Ok(known.clone());
-        }
-        let secure = |url: &str| {
-            let place = Location::parse(url)?;
-            match place.is_http() && place.is_encrypted() {
-                true => Ok(place),
-                false => Err(self.unusable("its token endpoint has no https URL")),
-            }
-        };
-        let found = match &self.provider.token_url {
-            Some(url) => Endpoints {
-                token: secure(url)?,
-                device: None,
-                revocation: None,
-                authorization: None,
-                names_itself: false,
-            },
-            None => {
-                let document = self.discover().await?;
-                let url = |name: &str| document[name].as_str();
-                let token = url("token_endpoint");
-                let token = token.ok_or_else(|| self.unusable("its discovery document names no token endpoint"))?;
-                Endpoints {
-                    token: secure(token)?,
-                    device: url("device_authorization_endpoint").map(secure).transpose()?,
-                    revocation: url("revocation_endpoint").map(secure).transpose()?,
-                    authorization: url("authorization_endpoint").and_then(sign_in_page),
-                    names_itself: document["authorization_response_iss_parameter_supported"] == true,
-                }
-            }
-        };
-        *known = Some(found.clone());
-        Ok(found)
-    }
-
-    async fn discover(&self) -> types::Result<Value> {
-        let issuer = &self.provider.issuer;
-        let place = Location::parse(&format!("{}{DISCOVERY}", issuer.trim_end_matches('/')))?;
-        let place = self.resource(place);
-        let nothing = Secret::new("");
-        let call = ServiceCall {
-            method: ServiceMethod::GetHere,
-            content_type: FORM,
-            body: &nothing,
-            login: None,
-            webhook: None,
-            answer_bytes_max: ISSUER_ANSWER_BYTES_MAX,
-        };
-        let answer = self.client.call(&place, &call).await?;
-        if answer.is_redirect() {
-            // As for its keys: what it says of itself is at its own name.
-            return Err(self.unusable("its discovery document is a redirect, and those are not followed"));
-        }
-        if !answer.is_success() {
-            return Err(self.client.refusal_of(&place, &answer));
-        }
-        let document: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
-        match document["issuer"].as_str() == Some(issuer) {
-            true => Ok(document),
-            false => Err(self.unusable("its discovery document names another issuer")),
-        }
-    }
-
-    fn resource(&self, location: Location) -> Resource {
-        Resource {
-            location,
-            access: Access::default(),
-            side: self.side,
-        }
-    }
-
     pub(crate) fn unusable(&self, why: &str) -> Error {
-        let error = Error::new(ErrorCode::TokenIssuerUnreachable, self.side, Phase::Authenticate);
-        error.with_detail(format!("{}: {why}", self.provider.issuer))
+        self.discovery.unusable(why)
     }
 }
 
@@ -414,30 +324,16 @@ fn form(fields: &[(&str, &str)], scope: &str, audiences: &[String], client: Opti
     Secret::new(form.finish())
 }
 
-/// The page of an issuer where people sign in, if its URL can be one: over TLS and without a
-/// fragment (RFC 6749 §3.1).
-fn sign_in_page(url: &str) -> Option<Url> {
-    let page = Url::parse(url).ok()?;
-    let is_plain = page.username().is_empty() && page.password().is_none() && page.fragment().is_none();
-    (page.scheme() == "https" && is_plain).then_some(page)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn people_are_sent_to_pages_over_tls_only() {
-        assert!(sign_in_page("https://i.example/authorize?tenant=a").is_some());
-        for bad in [
-            "http://i.example/authorize",
-            "https://u:p@i.example/authorize",
-            "https://i.example/authorize#there",
-            "javascript:alert(1)",
-            "/authorize",
-            "",
-        ] {
-            assert!(sign_in_page(bad).is_none(), "{bad}");
-        }
+/// Whether an answer is that of an endpoint of OAuth, with tokens, a refusal of RFC 6749 §5.2, or
+/// the request to come later; others come from what stands where the endpoint was.
+fn is_of_endpoint(answer: &ServiceAnswer) -> bool {
+    let is_refusal = || {
+        let value: Value = serde_json::from_str(answer.body.expose()).unwrap_or_default();
+        value["error"].is_string()
+    };
+    match answer.status {
+        200..=299 | 429 | 503 => true,
+        400 | 401 | 403 => is_refusal(),
+        _ => false,
     }
 }

@@ -339,6 +339,46 @@ fn an_issuer_that_fails_is_named() {
 }
 
 #[test]
+fn an_issuer_that_was_mended_or_has_moved_is_used_again() {
+    let name = "an_issuer_that_was_mended_or_has_moved_is_used_again";
+    let Some(pages) = available(name, start("pages-issuer-mended")) else {
+        return;
+    };
+    let (browser, issuer) = (Browser::new(&pages), &pages.issuer);
+    for wrong in [
+        json!(null),
+        json!("javascript:alert(1)"),
+        json!("http://localhost/authorize"),
+    ] {
+        issuer.set_document(&json!({"authorization_endpoint": wrong}));
+        browser.demand_refused(browser.begin("/now"), 401, "no authorization endpoint");
+    }
+    issuer.set_document(&json!({"token_endpoint": "http://localhost/token"}));
+    let answer = browser.sign_in("/now");
+    browser.demand_refused(answer, 401, "its token endpoint has no https URL");
+    // A sign-in needs none of these.
+    let others = json!({"device_authorization_endpoint": "http://localhost/device", "revocation_endpoint": "::::"});
+    issuer.set_document(&others);
+    browser.sign_in("/now").expect(200);
+
+    issuer.set_document(&json!({}));
+    issuer.move_tokens("/moved/token");
+    let other = Browser::new(&pages);
+    let answer = other.sign_in("/now");
+    other.demand_refused(answer, 401, "status 404");
+    issuer.set_sign_in(SignInAnswers {
+        is_nameless: true,
+        ..SignInAnswers::default()
+    });
+    let answer = other.sign_in("/now");
+    other.demand_refused(answer, 401, "does not say who has");
+    issuer.set_document(&json!({"authorization_response_iss_parameter_supported": false}));
+    other.sign_in("/now").expect(200);
+    assert_eq!(other.status(), 200);
+    pages.server.log().demand_no_secrets();
+}
+
+#[test]
 fn a_server_with_a_secret_shows_it_to_its_issuer() {
     let name = "a_server_with_a_secret_shows_it_to_its_issuer";
     let Some(lab) = available(name, Lab::new("pages-issuer-secret")) else {

@@ -66,6 +66,10 @@ struct State {
     sockets: HashMap<usize, TcpStream>,
     /// What is appended to the server's URL to make the issuer's name.
     suffix: String,
+    /// Members of the discovery document that are not as usual.
+    document: serde_json::Map<String, serde_json::Value>,
+    /// Where tokens are given; empty: at the usual place.
+    token_path: String,
     endpoint: Endpoint,
 }
 
@@ -196,6 +200,16 @@ impl TokenIssuer {
     /// From now on those who sign in are answered so.
     pub fn set_sign_in(&self, answers: SignInAnswers) {
         self.shared.state().endpoint.sign_in = answers;
+    }
+
+    /// From now on the discovery document has these members instead of its own.
+    pub fn set_document(&self, members: &serde_json::Value) {
+        self.shared.state().document = members.as_object().cloned().unwrap_or_default();
+    }
+
+    /// From now on tokens are given at this path and no longer at the one before.
+    pub fn move_tokens(&self, path: &str) {
+        path.clone_into(&mut self.shared.state().token_path);
     }
 
     /// The next answer with tokens is lost on its way.

@@ -88,7 +88,7 @@ fn converse(stream: TcpStream, mode: &IssuerMode, shared: &Shared) {
     };
     shared.state().requests.push(asked.path.clone());
     let _ = match (asked.path.as_str(), mode) {
-        (TOKEN_PATH, IssuerMode::Well) => give_tokens(&mut stream, &asked, shared),
+        (path, IssuerMode::Well) if path == token_path(shared) => give_tokens(&mut stream, &asked, shared),
         (REVOCATION_PATH, IssuerMode::Well) => match super::grants::revoke(shared, &asked.form(), asked.is_client()) {
             200 => send(&mut stream, "200 OK", b""),
             _ => send(&mut stream, "401 Unauthorized", br#"{"error": "invalid_client"}"#),
@@ -181,6 +181,15 @@ fn asked(stream: &mut StreamOwned<ServerConnection, TcpStream>) -> Option<Asked>
     })
 }
 
+/// Where tokens are given.
+fn token_path(shared: &Shared) -> String {
+    let path = shared.state().token_path.clone();
+    match path.is_empty() {
+        true => TOKEN_PATH.to_owned(),
+        false => path,
+    }
+}
+
 /// Answers at the token endpoint. A lost answer closes the connection.
 fn give_tokens(stream: &mut impl Write, asked: &Asked, shared: &Shared) -> std::io::Result<()> {
     match super::grants::answer(shared, &asked.form(), asked.is_client()) {
@@ -228,13 +237,16 @@ fn answer(stream: &mut impl Write, path: &str, mode: &IssuerMode, shared: &Share
             shared.url()
         };
         let keys = format!("https://localhost:{}{JWKS_PATH}", shared.address.port());
-        let tokens = format!("https://localhost:{}{TOKEN_PATH}", shared.address.port());
+        let tokens = format!("https://localhost:{}{}", shared.address.port(), token_path(shared));
         let devices = format!("https://localhost:{}{DEVICE_PATH}", shared.address.port());
         let revocation = format!("https://localhost:{}{REVOCATION_PATH}", shared.address.port());
         let sign_in = format!("https://localhost:{}{SIGN_IN_PATH}", shared.address.port());
-        let document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens,
+        let mut document = json!({"issuer": name, "jwks_uri": keys, "token_endpoint": tokens,
             "authorization_endpoint": sign_in, "authorization_response_iss_parameter_supported": true,
             "device_authorization_endpoint": devices, "revocation_endpoint": revocation});
+        for (name, value) in shared.state().document.clone() {
+            document[name] = value;
+        }
         return send(stream, "200 OK", document.to_string().as_bytes());
     }
     if path == JWKS_PATH {
