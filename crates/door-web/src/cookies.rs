@@ -1,9 +1,8 @@
-//! The cookies with the identifier of a session, and with what binds a sign-in at an issuer to its
-//! browser.
+//! The cookies with the identifier of a session, and with what belongs to a sign-in at an issuer.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-use crate::limits::ATTEMPT_TIME_MAX;
+use crate::limits::{ATTEMPT_TIME_MAX, ATTEMPTS_OF_BROWSER_MAX};
 use crate::sessions::SessionKey;
 
 /// Characters of a sign-in's key in the name of its cookie: enough to tell apart those that run in
@@ -34,6 +33,25 @@ impl Cookie {
         Self::new(port, &format!("-{key}"), is_encrypted, rules)
     }
 
+    /// Makes a browser that begins one more sign-in forget its oldest: their cookies are in each of
+    /// its requests. Browsers send the oldest first (RFC 6265 §5.4).
+    pub(crate) fn forget_attempts(port: u16, is_encrypted: bool, sent: &HeaderMap, answer: &mut HeaderMap) {
+        let attempts = Self::new(port, "-", is_encrypted, String::new());
+        let names: Vec<&str> = pairs(sent)
+            .map(|(name, _)| name)
+            .filter(|name| name.starts_with(&attempts.name))
+            .collect();
+        let others = ATTEMPTS_OF_BROWSER_MAX - 1;
+        for name in &names[..names.len().saturating_sub(others)] {
+            let cookie = Self {
+                name: (*name).to_owned(),
+                is_encrypted,
+                rules: String::new(),
+            };
+            cookie.forget(answer);
+        }
+    }
+
     /// Cookies do not know ports (RFC 6265 §8.5), so the name has that of the door: signing in to
     /// another server of this host ends no session here. Over TLS, the prefix makes browsers refuse
     /// the cookie from any other host (RFC 6265bis §4.1.3).
@@ -48,12 +66,8 @@ impl Cookie {
 
     /// What a browser sends.
     pub(crate) fn find<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
-        let cookies = headers.get_all(header::COOKIE).iter();
-        let mut pairs = cookies
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='));
-        pairs.find(|(name, _)| *name == self.name).map(|(_, value)| value)
+        let found = pairs(headers).find(|(name, _)| *name == self.name);
+        found.map(|(_, value)| value)
     }
 
     /// Lets the browser keep a value.
@@ -74,6 +88,15 @@ impl Cookie {
             headers.append(header::SET_COOKIE, cookie);
         }
     }
+}
+
+/// Names and values of all cookies that a browser sends.
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let cookies = headers.get_all(header::COOKIE).iter();
+    cookies
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
 }
 
 #[cfg(test)]
@@ -112,6 +135,29 @@ mod tests {
             line(|headers| cookie(true).forget(headers)),
             "__Host-crossload-8450=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Secure"
         );
+    }
+
+    #[test]
+    fn a_browser_keeps_its_newest_sign_ins() {
+        let sent = |count: usize| {
+            let pairs = (0..count).map(|number| format!("__Host-crossload-8450-{number}=x"));
+            let mut all: Vec<String> = pairs.collect();
+            all.push("__Host-crossload-8450=session".to_owned());
+            all.push("__Host-crossload-8451-0=another door".to_owned());
+            HeaderMap::from_iter([(header::COOKIE, HeaderValue::try_from(all.join("; ")).unwrap())])
+        };
+        let forgotten = |count| {
+            let mut answer = HeaderMap::new();
+            Cookie::forget_attempts(8450, true, &sent(count), &mut answer);
+            let lines = answer.get_all(header::SET_COOKIE).iter();
+            let lines = lines.map(|line| line.to_str().unwrap().to_owned());
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(forgotten(ATTEMPTS_OF_BROWSER_MAX - 1), Vec::<String>::new());
+        let expected = [0, 1].map(|number| {
+            format!("__Host-crossload-8450-{number}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Secure")
+        });
+        assert_eq!(forgotten(ATTEMPTS_OF_BROWSER_MAX + 1), expected);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Signing in at an issuer, with the browser: the authorization code flow with PKCE (OpenID Connect
 //! Core 1.0 §3.1, RFC 7636), as RFC 9700 wants it.
 //!
-//! The link leads to [`BEGIN`], which remembers an attempt, gives the browser its cookie, and sends
-//! it to the issuer. From there it comes back to [`RETURN_PATH`] with a code, which this server
+//! The link leads to [`BEGIN`], which begins an attempt, seals it in a cookie of the browser, and
+//! sends it to the issuer. From there it comes back to [`RETURN_PATH`] with a code, which this server
 //! redeems itself. The person whom the ID token names then has a session as after the form.
 //!
 //! The way back begins at another site. So the cookie of the attempt is `Lax`, and the answer is a
@@ -18,7 +18,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use credentials::{Credential, IdTokenDemands, VerifiedToken};
-use endpoint::ClientId;
 use http_server::control::{Client, Refusal};
 use remote::{TokenDenial, TokenIssuer, TokenProvider};
 use types::{Error, ErrorCode, Phase, Secret, Side};
@@ -214,16 +213,16 @@ async fn begin(
     let redirect_url = sign_in.redirect_url(client.is_encrypted, &headers)?;
     let query = Form::of(uri.query().unwrap_or_default().as_bytes());
     let back = place_here(query.get("back"));
-    let (attempt, browser) = Attempt::new(redirect_url, back, viewer.proof.session().cloned());
+    let attempt = Attempt::new(redirect_url, back, viewer.proof.session().cloned());
     let place = sign_in.issuer.sign_in_url(&attempt.request, &sign_in.scopes).await?;
     let mut place = HeaderValue::try_from(place.expose()).map_err(internal)?;
     place.set_sensitive(true);
     let mut answer = (StatusCode::SEE_OTHER, [(header::LOCATION, place)]).into_response();
     let cookie = Cookie::attempt(access.port(), client.is_encrypted, &attempt.key());
-    cookie.set(answer.headers_mut(), browser.expose());
-    sign_in
-        .attempts
-        .keep(attempt, ClientId::at(client.address.ip()), now_s());
+    let sealed = sign_in.attempts.seal(&attempt, now_s());
+    let sealed = sealed.ok_or_else(|| internal("a sign-in cannot be sealed"))?;
+    cookie.set(answer.headers_mut(), sealed.expose());
+    Cookie::forget_attempts(access.port(), client.is_encrypted, &headers, answer.headers_mut());
     Ok(answer)
 }
 
@@ -241,8 +240,8 @@ async fn come_back(
     let answer = IssuerAnswer::read(uri.query().unwrap_or_default()).map_err(failed)?;
     let key = SessionKey::of(answer.state.expose());
     let cookie = Cookie::attempt(access.port(), client.is_encrypted, &key);
-    let browser = cookie.find(&headers).unwrap_or_default();
-    let attempt = sign_in.attempts.take(&key, browser, now_s()).ok_or_else(|| {
+    let sealed = cookie.find(&headers).unwrap_or_default();
+    let attempt = sign_in.attempts.take(&answer.state, sealed, now_s()).ok_or_else(|| {
         failed("this sign-in was not begun in this browser, has ended, or began more than 10 minutes ago")
     })?;
     if !sign_in.issuer.is_answer_of(answer.issuer.as_deref()).await? {

@@ -19,10 +19,13 @@ pub const SESSIONS_OF_CLIENT_MAX: usize = 16;
 pub const ISSUER_SESSION_TIME: Duration = Duration::from_secs(4 * 3600);
 /// Time in which a person signs in at the issuer.
 pub const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
-/// Sign-ins at the issuer that have begun at a door.
-pub const ATTEMPTS_MAX: usize = 1024;
-/// The same of one client, by its address (in IPv6 a network of 64 bits).
-pub const ATTEMPTS_OF_CLIENT_MAX: usize = 32;
+/// Sign-ins at the issuer that have come back to a door, and are remembered so that none counts
+/// twice.
+pub const USED_ATTEMPTS_MAX: usize = 1024;
+/// Bytes of the cookie of a sign-in: browsers keep 4096 with its name and rules.
+pub const ATTEMPT_COOKIE_BYTES_MAX: usize = 3800;
+/// Sign-ins of one browser: all their cookies are in each request.
+pub const ATTEMPTS_OF_BROWSER_MAX: usize = 5;
 /// Characters of an issuer's words that a refusal repeats.
 pub const ISSUER_WORDS_SHOWN_MAX: usize = 200;
 /// The place to which a browser goes after signing in, in bytes.

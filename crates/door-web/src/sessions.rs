@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aws_lc_rs::digest::{SHA256, digest};
 use credentials::{Credential, VerifiedToken};
 use endpoint::ids::hex;
+use serde::{Deserialize, Serialize};
 
 use crate::limits::{SESSION_IDENTIFIER_BYTES, SESSION_TIME_MAX, SESSIONS_MAX, SESSIONS_OF_CLIENT_MAX};
 
 /// What a session is found by: the hash of its identifier.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct SessionKey(String);
 
 impl SessionKey {

@@ -278,6 +278,12 @@ fn a_sign_in_belongs_to_the_browser_that_began_it() {
     here(&victim, &one).expect(200);
 
     let begin = format!("{}/sign-in/issuer?back=/now", pages.url);
+    // However many are begun from its address meanwhile.
+    let pending = victim.at_issuer("/now");
+    for _ in 0..40 {
+        pages.lab.curl(&[&begin]).expect(303);
+    }
+    here(&victim, &pending).expect(200);
     for forged in ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"] {
         victim.ask(&["-H", forged], &begin).expect(403);
     }
