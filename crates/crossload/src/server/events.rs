@@ -15,7 +15,7 @@ use endpoint::{
 use serde_json::json;
 use telemetry::{Copied, Event, FlowFacts, HttpEnding, Hub, SharedMarking};
 use transfer::{Events, FlowMark, Progress, TransferEvents};
-use types::{Error, ErrorCode, LogicalPath, SpanContext, Unlisted};
+use types::{Error, ErrorCode, LogicalPath, Side, SpanContext, Unlisted};
 
 use super::log::Log;
 use super::logged::RequestFilter;
@@ -281,9 +281,14 @@ fn wait_us(record: &RequestRecord) -> Option<u64> {
 
 /// How a request over HTTP ended, as XRootD counts it.
 fn http_ending(record: &RequestRecord) -> HttpEnding {
-    let code = record.error.as_ref().map(|error| error.code);
-    match (code, record.status) {
-        (Some(code), _) if code == ErrorCode::ClientGone.name() => HttpEnding::Disconnected,
+    // A client that breaks off in the middle of a body may still be answered.
+    let broken = [ErrorCode::ClientGone, ErrorCode::BodyIncomplete, ErrorCode::BodyStalled];
+    let is_broken = |error: &ErrorFacts| {
+        let has_code = broken.iter().any(|code| code.name() == error.code);
+        has_code && error.side == Side::Client.name()
+    };
+    match (&record.error, record.status) {
+        (Some(error), _) if is_broken(error) => HttpEnding::Disconnected,
         (_, None) => HttpEnding::Disconnected,
         (Some(_), Some(_)) => HttpEnding::Failed,
         (None, Some(status)) => HttpEnding::of_status(status),
@@ -485,5 +490,48 @@ impl TransferEvents for Observer {
         self.names.hide(&mut start.subject);
         self.note_begun(&start, progress);
         self.log.write("transfer_started", &start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::Phase;
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_breaks_off_is_a_fault_of_the_network() {
+        for (status, error, ending) in [
+            (Some(200), None, HttpEnding::Success),
+            (Some(404), None, HttpEnding::Failed),
+            (None, None, HttpEnding::Disconnected),
+            (
+                Some(200),
+                Some((ErrorCode::ClientGone, Side::Client)),
+                HttpEnding::Disconnected,
+            ),
+            (
+                Some(400),
+                Some((ErrorCode::BodyIncomplete, Side::Client)),
+                HttpEnding::Disconnected,
+            ),
+            (
+                Some(408),
+                Some((ErrorCode::BodyStalled, Side::Client)),
+                HttpEnding::Disconnected,
+            ),
+            // Between us and the server behind an export.
+            (
+                Some(500),
+                Some((ErrorCode::BodyIncomplete, Side::Active)),
+                HttpEnding::Failed,
+            ),
+            (Some(404), Some((ErrorCode::NotFound, Side::Client)), HttpEnding::Failed),
+        ] {
+            let mut record = RequestRecord::new(Protocol::Http, "192.0.2.7:1".parse().unwrap(), "clear");
+            record.status = status;
+            record.error = error.map(|(code, side)| ErrorFacts::from(&Error::new(code, side, Phase::Transfer)));
+            assert_eq!(http_ending(&record), ending, "{error:?}");
+        }
     }
 }

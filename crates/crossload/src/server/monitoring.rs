@@ -253,6 +253,15 @@ enum Outlet {
 
 impl Outlet {
     fn send(&mut self, datagrams: &[Datagram]) {
+        self.send_with(datagrams, HttpStream::due);
+    }
+
+    /// Sends what is left when the server stops.
+    fn send_last(&mut self, datagrams: &[Datagram]) {
+        self.send_with(datagrams, HttpStream::last);
+    }
+
+    fn send_with(&mut self, datagrams: &[Datagram], counts: fn(&mut HttpStream, u64) -> Vec<Vec<u8>>) {
         match self {
             Self::Udp(sender, http) => {
                 for datagram in datagrams {
@@ -261,7 +270,7 @@ impl Outlet {
                         Datagram::Copies(packet) => sender.send(Kind::Copies, packet),
                     }
                 }
-                let packets = http.as_mut().map(|http| http.due(now_s())).unwrap_or_default();
+                let packets = http.as_mut().map(|http| counts(http, now_s())).unwrap_or_default();
                 packets.iter().for_each(|packet| sender.send(Kind::Http, packet));
             }
             Self::Broker(writer) => {
@@ -308,7 +317,7 @@ fn run(queue: &Queue, mut reporter: Reporter, mut outlet: Outlet, shared: &Share
     while let Ok(Some(event)) = queue.next(Duration::ZERO) {
         reporter.event(&event, now_s());
     }
-    outlet.send(&reporter.last(now_s()));
+    outlet.send_last(&reporter.last(now_s()));
 }
 
 struct MonitoringPart(Monitoring);
