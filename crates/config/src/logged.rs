@@ -4,7 +4,7 @@ use std::path::Path;
 
 use credentials::AddressRange;
 use toml::de::DeValue;
-use types::LogicalPath;
+use types::{LogicalPath, is_traceparent};
 
 use crate::values::{Setting, quoted};
 
@@ -12,6 +12,8 @@ use crate::values::{Setting, quoted};
 pub(crate) const LOG_FILTERS_MAX: usize = 64;
 /// Length of the identifier of a transfer, in bytes.
 const ID_BYTES: std::ops::RangeInclusive<usize> = 8..=64;
+/// Digits between the hyphens of a UUID (RFC 9562 §4), as a job has them.
+const UUID_PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
 /// How many of the requests are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,10 +88,9 @@ impl Setting for LogFilter {
             "path" => LogicalPath::parse(what)
                 .map(Self::Path)
                 .map_err(|error| format!("\"{what}\" cannot be used as a path: {}", error.public())),
-            "transfer" if is_id(what) => Ok(Self::Transfer(what.to_ascii_lowercase())),
-            "transfer" => Err(format!(
-                "\"{what}\" is no identifier: write a transfer_id, the trace of a traceparent, or the job of a queue"
-            )),
+            "transfer" => identifier(what).map(Self::Transfer).ok_or_else(|| {
+                format!("\"{what}\" is no identifier: write a transfer_id, a traceparent or its trace, or the job of a queue")
+            }),
             _ => Err(why()),
         }
     }
@@ -105,9 +106,19 @@ impl Setting for LogFilter {
     }
 }
 
-fn is_id(text: &str) -> bool {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    is_plain && ID_BYTES.contains(&text.len())
+/// The identifier that a filter names, in lower case: of a traceparent, the trace.
+fn identifier(text: &str) -> Option<String> {
+    let text = text.to_ascii_lowercase();
+    if is_traceparent(&text) {
+        return text.split('-').nth(1).map(str::to_owned);
+    }
+    let digits: Vec<&str> = text.split('-').collect();
+    let is_plain = digits
+        .iter()
+        .all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    // Only jobs have hyphens.
+    let has_form = digits.len() == 1 || digits.iter().map(|part| part.len()).eq(UUID_PARTS);
+    (is_plain && has_form && ID_BYTES.contains(&text.len())).then_some(text)
 }
 
 #[cfg(test)]
@@ -159,6 +170,11 @@ mod tests {
         assert_eq!(written, filters.map(|filter| format!("{filter:?}")));
         let upper = read("follow = [\"transfer:0AF7651916CD\"]").unwrap().follow;
         assert_eq!(upper, [LogFilter::Transfer("0af7651916cd".to_owned())]);
+        // The trace of a traceparent: another request has another span.
+        let whole = "transfer:00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01";
+        let found = read(&format!("follow = [{whole:?}]")).unwrap().follow;
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        assert_eq!(found, [LogFilter::Transfer(trace.to_owned())]);
     }
 
     #[test]
@@ -175,6 +191,10 @@ mod tests {
             "path:/data/../x",
             "transfer:0af7",
             "transfer:not-hexadecimal",
+            "transfer:--------",
+            "transfer:0af76519-16cd",
+            "transfer:01-0af7651916cd43dd8448eb211c80319c",
+            "transfer:00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
         ] {
             let says = read(&format!("follow = [{wrong:?}]")).unwrap_err();
             assert!(says.contains("follow"), "{wrong}: {says}");
