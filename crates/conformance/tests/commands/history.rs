@@ -5,11 +5,13 @@ use std::path::Path;
 
 use conformance::{JsonLines, Lab, Run, json_lines, run};
 use serde_json::{Value, json};
-use testkit::available;
+use testkit::{Tmpfs, available};
 
 /// 2024-11-01: in the past on any machine.
 const BEGIN_MS: u64 = 1_730_419_200_000;
 const HOUR_MS: u64 = 3_600_000;
+/// Room for a small history, and for nothing beside it once a ballast is there.
+const DISK_BYTES: u64 = 1 << 20;
 
 /// A run of a mesh of four endpoints, in which all copies from `b` fail from the tenth hour on.
 fn mesh(hour: u64) -> Value {
@@ -168,6 +170,32 @@ fn a_history_says_who_fails_since_when() {
     );
     let damaged = lab.file(&[b'x'; 4096]);
     history(&lab, "list", &[], &damaged).failed_with(22);
+}
+
+#[test]
+fn a_history_is_read_on_a_full_disk() {
+    let test = "a_history_is_read_on_a_full_disk";
+    let Some(lab) = available(test, Lab::new("history-full")) else {
+        return;
+    };
+    let Some(disk) = available(test, Tmpfs::mount(&lab.fresh("disk"), DISK_BYTES)) else {
+        return;
+    };
+    let file = disk.path().join("history.sqlite");
+    let names = files(&lab, &[mesh(1)]);
+    history(&lab, "import", &[names[0].as_str()], &file).succeeded();
+    let ballast = disk.path().join("ballast");
+    let full = std::fs::write(&ballast, vec![1; 2 * DISK_BYTES as usize]).expect_err("more than there is room for");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    // What the first of them leaves is met by the others.
+    for command in ["list", "show", "export", "check", "list"] {
+        history(&lab, command, &[], &file).succeeded();
+    }
+    let refused = history(&lab, "import", &[names[0].as_str()], &file);
+    assert_ne!(refused.code, Some(0), "the disk is full: {}", refused.said());
+    std::fs::remove_file(&ballast).expect("the ballast");
+    let listed = history(&lab, "list", &["--json"], &file).succeeded();
+    assert_eq!(json_lines(&listed).len(), 1, "{}", listed.said());
 }
 
 /// Runs leave and enter a history several at a time, and can be removed.

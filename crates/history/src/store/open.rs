@@ -70,8 +70,8 @@ impl Store {
         std::fs::File::open(path).map_err(StoreError::File)?;
         let connection = match readable(path, OpenFlags::SQLITE_OPEN_READ_ONLY, wait) {
             // A reader needs files beside it, and cannot make them: it may not, or there is no
-            // room. Without a log beside it, no process writes, and the file alone has everything.
-            Err(error) if needs_files(&error) && !beside(path, "-wal").exists() => read_unchanging(path)?,
+            // room. Without anything in the log, the file alone has everything.
+            Err(error) if needs_files(&error) && has_empty_log(path) => read_unchanging(path)?,
             opened => opened?,
         };
         match schema::check(&connection)? {
@@ -110,6 +110,15 @@ fn needs_files(error: &rusqlite::Error) -> bool {
         error.sqlite_error_code(),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::DiskFull | ErrorCode::SystemIoFailure)
     )
+}
+
+/// Whether nothing is in a database's log, or there is none. SQLite makes an empty one, before it
+/// meets the lack of room for its other file.
+fn has_empty_log(path: &Path) -> bool {
+    match beside(path, "-wal").metadata() {
+        Ok(log) => log.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    }
 }
 
 /// A file beside a database.
