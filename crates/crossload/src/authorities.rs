@@ -1,20 +1,24 @@
 //! The authorities that options name.
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::{self, PemObject as _};
+use rustls_pki_types::pem::PemObject as _;
 use types::ErrorCode;
 
 use crate::command_line;
 use crate::failure::{Advice, Failure};
+use crate::input_file::InputFile;
+use crate::limits::AUTHORITIES_BYTES_MAX;
 
-/// Refuses authorities that options name and that are none: without them, the server's certificate
-/// would seem to be at fault.
-pub(crate) fn refuse_unusable(access: &command_line::Access) -> Result<(), Failure> {
-    for file in &access.cacert {
-        authorities_in(file).map_err(|why| no_authorities("--cacert", file, &why))?;
-    }
+/// The authorities of `--cacert`. A file or directory without any is refused: the server's
+/// certificate would seem to be at fault.
+///
+/// # Errors
+/// The option.
+pub(crate) fn read(access: &command_line::Access) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let read = read_all("--cacert", &access.cacert)?;
     let directory = access.capath.as_deref();
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         let why = if directory.exists() {
@@ -24,17 +28,24 @@ pub(crate) fn refuse_unusable(access: &command_line::Access) -> Result<(), Failu
         };
         return Err(no_authorities("--capath", directory, why));
     }
-    Ok(())
+    Ok(read)
 }
 
 /// The same for those of mails and webhooks.
 ///
 /// # Errors
 /// The file that has none.
-pub(crate) fn refuse_unusable_of_reports(files: &[PathBuf]) -> Result<(), Failure> {
-    files
-        .iter()
-        .try_for_each(|file| authorities_in(file).map_err(|why| no_authorities("--report-cacert", file, &why)))
+pub(crate) fn read_of_reports(files: &[InputFile]) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    read_all("--report-cacert", files)
+}
+
+fn read_all(option: &str, files: &[InputFile]) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let mut all = Vec::new();
+    for file in files {
+        let read = authorities_in(file).map_err(|why| no_authorities(option, file.path(), &why))?;
+        all.extend(read);
+    }
+    Ok(all)
 }
 
 /// What an option says that names a file which does not exist.
@@ -44,13 +55,15 @@ const NO_SUCH_FILE: &str = "there is no such file";
 ///
 /// # Errors
 /// Why it has none.
-fn authorities_in(file: &Path) -> Result<(), String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+fn authorities_in(file: &InputFile) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = file.read(AUTHORITIES_BYTES_MAX).map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound => NO_SUCH_FILE.to_owned(),
+        _ => cause.to_string(),
+    })?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
-        _ if !file.exists() => Err(NO_SUCH_FILE.to_owned()),
         Ok(found) if found.is_empty() => Err("there is no certificate in it".to_owned()),
-        Ok(_) => Ok(()),
-        Err(pem::Error::Io(cause)) => Err(cause.to_string()),
+        Ok(found) => Ok(found),
         Err(cause) => Err(format!("its certificates cannot be read: {cause}")),
     }
 }

@@ -261,7 +261,7 @@ pub(crate) const REPORT_ANSWER_BYTES_MAX: usize = 64 << 10;
 pub(crate) const REPORT_ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Largest file with the token of a webhook or the login of a server of SMTP, in bytes.
 pub(crate) const SECRET_BYTES_MAX: u64 = 64 << 10;
-/// Largest file with authorities for mails, in bytes.
+/// Largest file with authorities that an option names, in bytes.
 pub(crate) const AUTHORITIES_BYTES_MAX: u64 = 16 << 20;
 /// Newest runs of a history among which the one before a run is looked for.
 pub(crate) const EARLIER_RUNS_MAX: u64 = 100;

@@ -14,6 +14,7 @@ mod exit_code;
 mod explain;
 mod failure;
 mod file_size;
+mod input_file;
 mod limits;
 mod log_search;
 mod logins;

@@ -21,6 +21,7 @@ mod mesh_strangers;
 mod misled;
 mod next_steps;
 mod overlap;
+mod pipes;
 mod python;
 mod queue_manual;
 mod readme;

@@ -351,7 +351,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),
         system: configuration.trust.system,
-        insecure: false,
+        ..Trust::default()
     })?;
     findings.extend(upstream::check(configuration, lines, &server_trust, doors.unverified).await);
     let asking = new_client(server_trust);

@@ -51,10 +51,8 @@ pub(crate) fn run(request_id: &str, admin: &str, as_json: bool) -> Result<u8, Fa
 /// Fetches a small page, without a token: administrators are those who can reach the address.
 async fn fetch(location: Location) -> types::Result<Vec<u8>> {
     let (tls, _) = ClientTls::load(&Trust {
-        files: Vec::new(),
-        directories: Vec::new(),
         system: true,
-        insecure: false,
+        ..Trust::default()
     })?;
     let page = Resource {
         location,

@@ -96,14 +96,15 @@ impl ClientContext {
     pub(crate) fn open(common: &Common) -> std::result::Result<Self, Failure> {
         output::choose_colour(common.display.colour());
         let access = &common.access;
-        authorities::refuse_unusable(access)?;
+        let authorities = authorities::read(access)?;
         let variable = |name: &str| std::env::var(name).ok();
         let directory = access
             .capath
             .clone()
             .or_else(|| trust_directory(variable, Path::is_dir));
         let trust = Trust {
-            files: access.cacert.clone(),
+            authorities,
+            files: Vec::new(),
             directories: directory.into_iter().collect(),
             system: true,
             insecure: access.insecure,

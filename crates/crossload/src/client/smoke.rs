@@ -374,7 +374,7 @@ pub(super) fn trust(common: &Common) -> Trust {
         .or_else(|| trust_directory(variable, Path::is_dir));
     let text = |path: &Path| path.display().to_string();
     Trust {
-        files: access.cacert.iter().map(|file| text(file)).collect(),
+        files: access.cacert.iter().map(|file| text(file.path())).collect(),
         directory: directory.as_deref().map(text),
         insecure: access.insecure,
     }

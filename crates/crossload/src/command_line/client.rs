@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use config::parse_duration;
 use remote::Delegation;
 use transfer::route::Preference;
@@ -14,6 +14,7 @@ use super::habits::{CopyHabits, GfalOptions, RemoveHabits};
 use super::metadata::mode;
 use super::places::Places;
 use super::server::size;
+use crate::input_file::{InputFile, input_file};
 
 /// Options that all commands of the client have.
 #[derive(Clone, Debug, Default, Args)]
@@ -68,8 +69,8 @@ pub(crate) struct Access {
     #[arg(long, value_name = "PEM", requires = "cert")]
     pub(crate) key: Option<PathBuf>,
     /// Also trust the authorities in this file; can be repeated
-    #[arg(long, value_name = "PEM")]
-    pub(crate) cacert: Vec<PathBuf>,
+    #[arg(long, value_name = "PEM", value_parser = input_file(), value_hint = ValueHint::FilePath)]
+    pub(crate) cacert: Vec<InputFile>,
     /// Trust the authorities in this directory
     ///
     /// Default: X509_CERT_DIR, or /etc/grid-security/certificates.

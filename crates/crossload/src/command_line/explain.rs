@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use types::LogicalPath;
 
 use super::server::{logical_path, size};
+use crate::input_file::{InputFile, input_file};
 
 /// The operation to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -107,8 +108,15 @@ pub(crate) struct ExplainOptions {
     #[arg(short = 'k', long, requires = "url", help_heading = "Asking the server")]
     pub(crate) insecure: bool,
     /// Also trust the authorities in this file; can be repeated
-    #[arg(long, value_name = "PEM", requires = "url", help_heading = "Asking the server")]
-    pub(crate) cacert: Vec<PathBuf>,
+    #[arg(
+        long,
+        value_name = "PEM",
+        value_parser = input_file(),
+        value_hint = ValueHint::FilePath,
+        requires = "url",
+        help_heading = "Asking the server"
+    )]
+    pub(crate) cacert: Vec<InputFile>,
     /// Configuration file of the server
     #[arg(
         long,

@@ -3,8 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use reports::mail::{MailServer, is_address};
+
+use crate::input_file::{InputFile, input_file};
 
 /// Options of `report`.
 #[derive(Clone, Debug, Args)]
@@ -36,8 +38,8 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) history: Option<PathBuf>,
     /// Earlier run: mails call the problems that it lacks new
-    #[arg(long, value_name = "RUN")]
-    pub(crate) earlier: Option<PathBuf>,
+    #[arg(long, value_name = "RUN", value_parser = input_file(), value_hint = ValueHint::FilePath)]
+    pub(crate) earlier: Option<InputFile>,
     /// Mail each administrator about their endpoints, by this server of SMTP
     ///
     /// smtps://HOST[:PORT] or, with STARTTLS, smtp://HOST[:PORT]. On localhost the second is clear
@@ -48,8 +50,8 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "ADDRESS", value_parser = mail_address)]
     pub(crate) mail_from: Option<String>,
     /// File with the login at the server of SMTP: the user on one line, the password on the next
-    #[arg(long, value_name = "FILE", requires = "mail")]
-    pub(crate) mail_login: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = input_file(), value_hint = ValueHint::FilePath, requires = "mail")]
+    pub(crate) mail_login: Option<InputFile>,
     /// Print the mails, and send none
     #[arg(long)]
     pub(crate) mail_dry_run: bool,
@@ -57,11 +59,17 @@ pub(crate) struct ReportOptions {
     #[arg(long, value_name = "URL")]
     pub(crate) webhook: Option<String>,
     /// File with the bearer token for the webhook
-    #[arg(long, value_name = "FILE", requires = "webhook")]
-    pub(crate) webhook_token: Option<PathBuf>,
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_parser = input_file(),
+        value_hint = ValueHint::FilePath,
+        requires = "webhook"
+    )]
+    pub(crate) webhook_token: Option<InputFile>,
     /// Trust these authorities too, for mail and webhook; can be repeated
-    #[arg(long, value_name = "FILE")]
-    pub(crate) report_cacert: Vec<PathBuf>,
+    #[arg(long, value_name = "FILE", value_parser = input_file(), value_hint = ValueHint::FilePath)]
+    pub(crate) report_cacert: Vec<InputFile>,
     /// Serve the page of the newest run in clear text on this address, until Ctrl-C
     ///
     /// PORT is on this machine only; anyone who reaches ADDRESS:PORT can read the page.

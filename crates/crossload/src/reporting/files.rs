@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use super::not_delivered;
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
+use crate::input_file::InputFile;
 
 /// Permissions of a report: those of a new file, without writing for others.
 const MODE: u32 = 0o644;
@@ -62,7 +63,11 @@ pub(super) fn refuse_overwriting(
         ("--history", options.history.as_deref()),
     ];
     let mut known: Vec<(&str, PathBuf)> = Vec::new();
-    let inputs = inputs.iter().copied().flatten().chain(options.earlier.as_deref());
+    let inputs = inputs
+        .iter()
+        .copied()
+        .flatten()
+        .chain(options.earlier.as_ref().map(InputFile::path));
     let read: Vec<PathBuf> = inputs.filter_map(whole).collect();
     for (option, file) in outputs {
         let Some(place) = file.and_then(whole) else { continue };
@@ -164,7 +169,22 @@ fn replace(file: &Path, content: &str, mode: u32) -> Result<(), Failure> {
 /// # Errors
 /// It cannot be read, is too large, or is no run.
 pub(super) fn read_run(file: &Path) -> Result<Run, Failure> {
-    let failed = |cause: std::io::Error| Failure::invalid(format!("{}: {cause}", file.display()));
-    let text = read_text(file, RUN_BYTES_MAX).map_err(failed)?;
-    reports::json::read(&text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
+    run_of(file, &read_text(file, RUN_BYTES_MAX).map_err(unreadable(file))?)
+}
+
+/// As [`read_run`], for the run of `--earlier`.
+///
+/// # Errors
+/// As [`read_run`].
+pub(super) fn read_earlier(file: &InputFile) -> Result<Run, Failure> {
+    let text = file.read_text(RUN_BYTES_MAX).map_err(unreadable(file.path()))?;
+    run_of(file.path(), &text)
+}
+
+fn unreadable(file: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
+    move |cause| Failure::invalid(format!("{}: {cause}", file.display()))
+}
+
+fn run_of(file: &Path, text: &str) -> Result<Run, Failure> {
+    reports::json::read(text).map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))
 }

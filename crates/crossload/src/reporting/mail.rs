@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use config::read_bytes;
 use history::Run;
 use reports::View;
 use reports::digest::{Digest, digests};
@@ -29,7 +28,7 @@ pub(super) async fn send(
     if options.mail.is_none() && !options.mail_dry_run {
         return Ok(());
     }
-    let named = options.earlier.as_deref().map(files::read_run).transpose()?;
+    let named = options.earlier.as_ref().map(files::read_earlier).transpose()?;
     let earlier = named.or(earlier);
     let earlier = earlier.as_ref().map(View::new);
     let digests = digests(view, earlier.as_ref());
@@ -52,7 +51,7 @@ pub(super) async fn send(
 /// # Errors
 /// A file that cannot be used.
 pub(super) fn try_out(options: &ReportOptions) -> Result<(), Failure> {
-    options.earlier.as_deref().map(files::read_run).transpose()?;
+    options.earlier.as_ref().map(files::read_earlier).transpose()?;
     mailer(options).map(drop)
 }
 
@@ -63,13 +62,13 @@ fn mailer(options: &ReportOptions) -> Result<Option<Mailer>, Failure> {
     let login = match &options.mail_login {
         Some(file) => {
             let parsed = MailLogin::parse(&secret(file)?);
-            Some(parsed.map_err(|words| Failure::invalid(format!("{}: {words}", file.display())))?)
+            Some(parsed.map_err(|words| Failure::invalid(format!("{}: {words}", file.path().display())))?)
         }
         None => None,
     };
     let authorities = options.report_cacert.iter().map(|file| {
-        let read = read_bytes(file, AUTHORITIES_BYTES_MAX);
-        read.map_err(|cause| Failure::system(file.display(), &cause))
+        let read = file.read(AUTHORITIES_BYTES_MAX).map(|bytes| bytes.to_vec());
+        read.map_err(|cause| Failure::system(file.path().display(), &cause))
     });
     let made = Mailer::new(MailOptions {
         server: server.clone(),

@@ -7,15 +7,15 @@ mod webhook;
 
 use std::path::Path;
 
-use config::read_text;
 use history::Run;
 use reports::View;
 use reports::text::{self, Terminal};
 
-use crate::authorities::refuse_unusable_of_reports;
+use crate::authorities::read_of_reports;
 use crate::command_line::{ReportOnOptions, ReportOptions};
 use crate::exit_code::SOME_FAILED;
 use crate::failure::Failure;
+use crate::input_file::InputFile;
 use crate::limits::SECRET_BYTES_MAX;
 use crate::output;
 use crate::stored_runs::{self, Past};
@@ -40,7 +40,7 @@ pub(crate) fn run(options: &ReportOnOptions) -> Result<u8, Failure> {
     runtime.block_on(async {
         webhook::place(&options.reports)?;
         files::refuse_overwriting(&options.reports, None, &[Some(&options.run)])?;
-        refuse_unusable_of_reports(&options.reports.report_cacert)?;
+        read_of_reports(&options.reports.report_cacert)?;
         let run = files::read_run(&options.run)?;
         let page = Page::open(&options.reports, Some(options.run.clone())).await?;
         let told = tell(&run, &options.reports, options.json).await;
@@ -135,7 +135,7 @@ pub(crate) fn try_outputs(
     inputs: &[Option<&Path>],
 ) -> Result<(), Failure> {
     files::refuse_overwriting(options, save, inputs)?;
-    refuse_unusable_of_reports(&options.report_cacert)?;
+    read_of_reports(&options.report_cacert)?;
     let mut failures = files::try_all(options, save);
     failures.extend(mail::try_out(options).err());
     failures.extend(webhook::try_out(options).err());
@@ -222,7 +222,8 @@ pub(crate) fn undelivered(failure: Failure) -> Failure {
 ///
 /// # Errors
 /// It cannot be read.
-fn secret(file: &Path) -> Result<types::Secret, Failure> {
-    let text = read_text(file, SECRET_BYTES_MAX).map_err(|cause| Failure::system(file.display(), &cause))?;
-    Ok(types::Secret::new(text))
+fn secret(file: &InputFile) -> Result<types::Secret, Failure> {
+    let text = file.read_text(SECRET_BYTES_MAX);
+    let text = text.map_err(|cause| Failure::system(file.path().display(), &cause))?;
+    Ok(types::Secret::new(text.as_str()))
 }

@@ -122,8 +122,10 @@ impl Shared {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A pipe has given its run, and waiting for another one could take for ever.
     fn written(&self) -> Option<SystemTime> {
-        let metadata = std::fs::metadata(self.file.as_ref()?).ok()?;
+        let metadata = std::fs::metadata(self.file.as_ref()?).ok();
+        let metadata = metadata.filter(std::fs::Metadata::is_file)?;
         metadata.modified().ok()
     }
 

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use types::{Location, Secret, Side};
 
 use super::{not_delivered, secret};
+use crate::authorities::read_of_reports;
 use crate::command_line::ReportOptions;
 use crate::failure::Failure;
 use crate::limits::{REPORT_ANSWER_BYTES_MAX, REPORT_ANSWER_TIME};
@@ -31,7 +32,8 @@ impl Prepared {
             None => None,
         };
         let trust = Trust {
-            files: options.report_cacert.clone(),
+            authorities: read_of_reports(&options.report_cacert)?,
+            files: Vec::new(),
             directories: trust_directory(|name| std::env::var(name).ok(), Path::is_dir)
                 .into_iter()
                 .collect(),

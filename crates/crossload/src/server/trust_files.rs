@@ -182,7 +182,7 @@ pub(crate) fn trust(configuration: &Configuration) -> Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),
         system: configuration.trust.system,
-        insecure: false,
+        ..Trust::default()
     }
 }
 

@@ -66,13 +66,7 @@ fn start(url: &str) -> Traces {
     let collector = found
         .unwrap_or_else(|failure| panic!("{}", failure.words))
         .expect("a collector");
-    let (tls, _) = ClientTls::load(&Trust {
-        files: Vec::new(),
-        directories: Vec::new(),
-        system: false,
-        insecure: false,
-    })
-    .expect("no authorities");
+    let (tls, _) = ClientTls::load(&Trust::default()).expect("no authorities");
     Traces::start(collector, new_client(tls), Sampler::ALL, |_| {})
 }
 

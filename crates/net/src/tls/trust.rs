@@ -20,6 +20,8 @@ use super::{crypto, read_certificates};
 /// Whose certificates are believed when connecting to others.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
+    /// Authorities that were read before: their file may be a pipe.
+    pub authorities: Vec<CertificateDer<'static>>,
     /// PEM files of authorities.
     pub files: Vec<PathBuf>,
     /// Directories with hashed files, as grid sites keep them: authorities (`*.0` … `*.9`, `*.pem`)
@@ -51,6 +53,7 @@ pub(super) fn verifier(trust: &Trust) -> Result<(Arc<dyn ServerCertVerifier>, Tr
         return Ok((Arc::new(Blind::new(true)), Trusted::default()));
     }
     let mut found = TrustFiles::default();
+    found.authorities.extend(trust.authorities.iter().cloned());
     for file in &trust.files {
         found.authorities.extend(read_certificates(file)?);
     }
