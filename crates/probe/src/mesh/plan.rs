@@ -151,9 +151,9 @@ pub(super) fn random(state: &mut u64) -> u64 {
 /// The ways to copy from one protocol to another.
 fn modes(source: Protocol, destination: Protocol) -> &'static [Mode] {
     match (source, destination) {
-        (Protocol::Http, Protocol::Http | Protocol::Root) | (Protocol::Root, Protocol::Http) => {
-            &[Mode::Pull, Mode::Push, Mode::Streamed]
-        }
+        (Protocol::Http, Protocol::Http | Protocol::Root) => &[Mode::Pull, Mode::Push, Mode::Streamed],
+        // Servers of the XRootD protocol fetch, and send to no others.
+        (Protocol::Root, Protocol::Http) => &[Mode::Pull, Mode::Streamed],
         (Protocol::Root, Protocol::Root) => &[Mode::Rendezvous, Mode::Lite, Mode::Streamed],
         // With URLs that we sign for the other server.
         (Protocol::S3, Protocol::Http) => &[Mode::Pull, Mode::Streamed],

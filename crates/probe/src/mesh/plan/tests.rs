@@ -177,6 +177,25 @@ fn keys_and_open_endpoints_stand_in_for_a_credential() {
 }
 
 #[test]
+fn between_the_protocols_only_servers_of_http_push() {
+    let both = |name: &str| open(name, &[&format!("https://{name}/x"), &format!("root://{name}//x")]);
+    let mixed = Wanted {
+        mixed: true,
+        ..wanted(Topology::Ring)
+    };
+    let plan = plan(&[both("A"), both("B")], &mixed).unwrap();
+    let modes = |source: &str, destination: &str| {
+        let of_pair = plan.iter().map(|cell| &cell.link).filter(|link| {
+            link.source == "A" && link.source_protocol == source && link.destination_protocol == destination
+        });
+        of_pair.map(|link| link.mode).collect::<Vec<Mode>>()
+    };
+    assert_eq!(modes("https", "root"), [Mode::Pull, Mode::Push, Mode::Streamed]);
+    assert_eq!(modes("root", "https"), [Mode::Pull, Mode::Streamed]);
+    assert!(plan.iter().all(|cell| cell.fate.is_ok()), "{plan:?}");
+}
+
+#[test]
 fn an_endpoint_in_downtime_is_left_out_while_it_lasts() {
     let mut four = four();
     four[1].downtimes.push(Downtime {
