@@ -108,6 +108,16 @@ fn up(levels: usize) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn blanks_in_names_are_shown_as_they_are() {
+        let page = begin("/a", "two  blanks ", Some("<nav></nav>"));
+        assert!(page.contains("<h1>two  blanks </h1>"), "{page}");
+        let rule = STYLE.lines().find(|line| line.contains("white-space: pre-wrap"));
+        let (elements, _) = rule.and_then(|rule| rule.split_once(" {")).unwrap();
+        // The heading, the way from the root, the rows, and the facts of errors.
+        assert_eq!(elements, "h1, nav li, tbody th a, .keys dd");
+    }
+
     fn links(sent: &str) -> Vec<String> {
         let way = way(&LogicalPath::parse_url_path(sent).unwrap(), sent);
         let links = way.split("href=\"").skip(1);

@@ -46,9 +46,12 @@ impl FileExchange<'_, '_> {
         );
         let offered = tells_methods.then(|| methods(self.has_locks()));
         let policy = &self.door.content_policy;
+        let is_read = matches!(&*self.http.record.method, "GET" | "HEAD");
         let fill = |mut head: ResponseBuilder| {
             head = match kind {
                 ContentType::Html => head.page(policy),
+                // A browser gets a page instead.
+                ContentType::Text if is_read => head.content_type(kind).varies_by_accept(),
                 kind => head.content_type(kind),
             };
             if let Some(size) = unsatisfied {

@@ -376,8 +376,7 @@ impl RequestHead {
     pub fn prefers_html(&self) -> bool {
         self.headers.elements("Accept").any(|range| {
             let mut parts = range.split(';').map(str::trim);
-            parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/html"))
-                && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+            parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/html")) && !parts.any(is_excluding)
         })
     }
 
@@ -521,6 +520,13 @@ pub(crate) fn bearer_token(value: &str) -> Option<&str> {
     } else {
         None
     }
+}
+
+/// Whether a parameter of a media range says that it is not wanted (RFC 9110 §12.4.2).
+fn is_excluding(parameter: &str) -> bool {
+    parameter.split_once('=').is_some_and(|(name, weight)| {
+        name.eq_ignore_ascii_case("q") && matches!(weight, "0" | "0." | "0.0" | "0.00" | "0.000")
+    })
 }
 
 /// A text that can be a token: without blanks, not empty.

@@ -140,14 +140,21 @@ impl ResponseBuilder {
 
     /// The body is a page, which `policy` allows to load and run this (Content Security Policy 3).
     /// Where it leads, its address stays unknown: a query may hold a token. Programs get something
-    /// else at the same address (RFC 9110 §12.5.5).
+    /// else at the same address.
     #[must_use]
     pub fn page(self, policy: &str) -> Self {
         self.content_type(ContentType::Html)
             .field("Content-Security-Policy", policy)
             .field("Referrer-Policy", "no-referrer")
             .field("X-Content-Type-Options", "nosniff")
-            .field("Vary", "Accept")
+            .varies_by_accept()
+    }
+
+    /// Other clients get a body of another type at the same address, according to what they accept
+    /// (RFC 9110 §12.5.5): a cache keeps the answers apart.
+    #[must_use]
+    pub fn varies_by_accept(self) -> Self {
+        self.field("Vary", "Accept")
     }
 
     /// The body is several parts of a file (RFC 9110 §14.6).

@@ -146,6 +146,7 @@ fn browsers_are_told_from_programs() {
         "",
         "Accept: */*\r\n",
         "Accept: text/html;q=0\r\n",
+        "Accept: text/html; Q=0.000\r\n",
         "Accept: application/json\r\n",
     ] {
         assert!(!put(program).prefers_html(), "{program}");
