@@ -5,13 +5,13 @@
 
 use crate::limits::XML_DEPTH_MAX;
 use quick_xml::Reader;
-use quick_xml::escape::escape;
 use quick_xml::events::Event;
 use types::limits::DELEGATION_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Phase, Side};
 
 use crate::fault::{bad_request, misbehaved};
 use crate::webdav::resolve;
+use crate::xml::escape;
 
 const NAMESPACE: &str = "http://www.gridsite.org/namespaces/delegation-2";
 /// What the service says of itself; davix takes it for version 2 by its first character.

@@ -33,6 +33,7 @@ mod state;
 mod status;
 mod tpc;
 pub mod webdav;
+mod xml;
 
 pub use ask::RequestBuilder;
 pub use body::{BodyDecoder, CHUNK_END, ChunkHead, Decoded, LAST_CHUNK, chunk_head, last_chunk_with_trailers};

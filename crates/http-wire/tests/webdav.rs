@@ -1,7 +1,9 @@
 //! Multistatus answers: ours have the shape that every client reads, and those of others are read.
 
+use http_wire::delegation_fault;
 use http_wire::webdav::{
-    Entry, EntryPath, Href, MultistatusParser, MultistatusWriter, Property, PropfindRequest, Quota, parse_multistatus,
+    Entry, EntryPath, Failures, Href, LockFault, MultistatusParser, MultistatusWriter, Property, PropfindRequest,
+    Quota, lock_error, parse_lock, parse_multistatus,
 };
 use types::{Checksum, LogicalPath};
 
@@ -221,6 +223,46 @@ fn a_name_in_a_directory_is_written_as_its_path_would_be() {
             let body = format!("<multistatus>{}</multistatus>", written(EntryPath::At(&whole)));
             assert_eq!(parse_multistatus(body.as_bytes()).unwrap()[0].path, whole.as_str());
         }
+    }
+}
+
+/// Characters that XML cannot hold, in a name that a path can have.
+#[test]
+fn no_name_makes_a_document_unreadable() {
+    let name = "a\u{fffe}\u{ffff}b";
+    let (top, odd) = (path("/data"), path(&format!("/data/{name}")));
+    let href = Href::of(&top);
+    let mut listed = Vec::new();
+    for place in [EntryPath::At(&odd), EntryPath::In(&href, name)] {
+        let entry = Entry {
+            place,
+            ..directory(&top)
+        };
+        MultistatusWriter::new(&PropfindRequest::AllProperties).entry(&mut listed, &entry);
+    }
+    let writer = MultistatusWriter::new(&PropfindRequest::AllProperties);
+    writer.description(&mut listed, name);
+    let lock = format!(
+        "<lockinfo xmlns=\"DAV:\"><lockscope><exclusive/></lockscope><locktype><write/></locktype>\
+         <owner>{name}&#xffff;<c xmlns='urn:&#xfffe;'/></owner></lockinfo>"
+    );
+    for document in [
+        String::from_utf8(listed).unwrap(),
+        lock_error(LockFault::TokenNeeded, Some(&odd), name),
+        Failures::because_of_member(&top, &odd, 423, name),
+        delegation_fault(name),
+        parse_lock(lock.as_bytes()).unwrap().owner,
+    ] {
+        assert!(!document.contains(['\u{fffe}', '\u{ffff}']), "{document:?}");
+        assert!(document.contains('\u{fffd}'), "{document:?}");
+        // Links lead to the file.
+        let hrefs = document.matches("<D:href>").count();
+        let exact = document.matches("/data/a%EF%BF%BE%EF%BF%BFb").count();
+        assert_eq!(
+            exact,
+            hrefs - document.matches("<D:href>/data</D:href>").count(),
+            "{document}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use conformance::{Lab, Look, assert_pages_are_good, look_at, put_tree, run, tree};
+use conformance::{Lab, Look, assert_pages_are_good, look_at, put_tree, run, run_with_input, tree};
 use serde_json::{Value, json};
 use testkit::{Crossload, Result, available, require};
 
@@ -90,6 +90,34 @@ fn listings_and_errors_are_good_pages() {
     assert_eq!(refused.len(), 4);
     for page in &refused {
         assert_eq!((&page["axe"], &page["status"]), (&json!([]), &json!(400)), "{page:#}");
+    }
+}
+
+/// U+FFFE and U+FFFF may be in names, and not in XML.
+#[test]
+fn a_name_that_xml_cannot_hold_hides_no_directory() {
+    let name = "a_name_that_xml_cannot_hold_hides_no_directory";
+    let Some(site) = available(name, Site::new("listing-unwritable")) else {
+        return;
+    };
+    let odd = "a\u{fffe}\u{ffff}b";
+    for file in [odd, "plain"] {
+        site.put(&format!("list/{file}"), 5, 1_795_287_684);
+    }
+    let url = site.server.clear_url("/data/list/");
+    let asked = ["-X", "PROPFIND", "-H", "Depth: 1", &url];
+    let body = site.lab.curl(&asked).expect(207).body;
+    let script = "import sys, xml.etree.ElementTree as tree\n\
+                  print(len(list(tree.parse(sys.stdin.buffer).getroot())))";
+    let mut python = site.lab.command("python3").expect("python3");
+    let read = run_with_input(python.args(["-c", script]), &body).succeeded();
+    assert_eq!(read.text(), "3\n");
+    let listed = run(&site.lab.client(["ls", &url]).expect("our client")).succeeded();
+    assert!(listed.text().contains(odd), "{}", listed.said());
+    if available(name, require("davix-ls")).is_some() {
+        let mut davix = site.lab.command("davix-ls").expect("davix-ls");
+        let listed = run(davix.arg(&url)).succeeded();
+        assert_eq!(listed.text().lines().count(), 2, "{}", listed.said());
     }
 }
 

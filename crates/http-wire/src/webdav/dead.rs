@@ -3,10 +3,10 @@
 //! of several happens at once.
 
 use crate::limits::{DEAD_PROPERTIES_BYTES_MAX, DEAD_PROPERTIES_MAX};
-use quick_xml::escape::escape;
 use types::limits::DEAD_PROPERTY_BYTES_MAX;
 
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
+use crate::xml::escape;
 
 /// The name of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,11 +1,11 @@
 //! Multistatus answers that name what could not be done within a collection (RFC 4918 §9.6.1,
 //! §9.8.5, §14.24).
 
-use quick_xml::escape::escape;
 use types::LogicalPath;
 
 use super::DAV_NAMESPACE;
 use crate::status::reason_phrase;
+use crate::xml::escape;
 
 /// The status of what was not done because something else could not be (RFC 4918 §11.4).
 const FAILED_DEPENDENCY: u16 = 424;

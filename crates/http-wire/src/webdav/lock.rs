@@ -3,7 +3,7 @@
 
 use crate::limits::{LOCK_OWNER_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::NsReader;
-use quick_xml::escape::{escape, unescape};
+use quick_xml::escape::unescape;
 use quick_xml::events::Event;
 use quick_xml::name::{Namespace, ResolveResult};
 use types::limits::LOCK_BODY_BYTES_MAX;
@@ -11,6 +11,7 @@ use types::{Error, LogicalPath};
 
 use super::{DAV_NAMESPACE, are_attributes_apart, is_reserved, resolve};
 use crate::fault::bad_request;
+use crate::xml::escape;
 
 /// What a LOCK asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -225,7 +226,7 @@ impl Reading {
                         "the owner uses a namespace that is reserved for XML itself",
                     ));
                 }
-                (format!("X:{local}"), format!(" xmlns:X=\"{}\"", escape(name)))
+                (format!("X:{local}"), format!(" xmlns:X=\"{}\"", escape(&name)))
             }
         };
         self.push(&format!("<{name}{declared}>"))?;

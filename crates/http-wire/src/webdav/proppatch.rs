@@ -7,7 +7,7 @@
 
 use crate::limits::{PROPPATCH_CHANGES_MAX, PROPPATCH_SCOPE_MAX, PROPPATCH_VALUES_BYTES_MAX, XML_DEPTH_MAX};
 use quick_xml::Reader;
-use quick_xml::escape::{escape, unescape};
+use quick_xml::escape::unescape;
 use quick_xml::events::{BytesEnd, BytesStart, Event};
 use types::limits::PROPPATCH_BODY_BYTES_MAX;
 use types::{Error, LogicalPath};
@@ -17,6 +17,7 @@ use super::reader::resolve;
 use super::{DAV_NAMESPACE, are_attributes_apart, is_reserved};
 use crate::fault::bad_request;
 use crate::status::reason_phrase;
+use crate::xml::{escape, is_legal};
 
 /// Where the elements of properties stand: `propertyupdate`, `set` or `remove`, `prop`, property.
 const PROPERTY_DEPTH: usize = 4;
@@ -69,11 +70,6 @@ fn malformed() -> Error {
 
 fn entity() -> Error {
     bad_request("a document type or entity in the PROPPATCH body")
-}
-
-/// Whether XML can hold this character (XML 1.0 §2.2).
-fn is_legal(character: char) -> bool {
-    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// A prefix, or the default namespace without one, as it was declared.

@@ -7,7 +7,6 @@
 //! Everything is appended to one buffer as it is: a directory of ten thousand files is ten thousand
 //! times this, and strings in between were most of what a listing cost.
 
-use quick_xml::escape::escape;
 use types::{Checksum, LogicalPath, encode_path};
 
 use super::dead::{DeadProperties, PropertyName};
@@ -16,6 +15,7 @@ use super::propfind::{Property, PropfindRequest, Tags, unknown_text};
 use super::{DAV_NAMESPACE, DCACHE_NAMESPACE};
 use crate::date::DateWriter;
 use crate::number::push_number;
+use crate::xml::escape;
 
 /// Where something that is listed is.
 #[derive(Clone, Copy, Debug)]
