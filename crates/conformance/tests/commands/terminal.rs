@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conformance::{Lab, Terminal, bytes, run, until};
+use conformance::{Lab, Reply, Scripted, Terminal, bytes, run, until};
 use testkit::{available, require};
 
 use crate::client::site;
@@ -108,6 +108,28 @@ fn the_last_picture_of_a_tree_is_its_summary() {
     let is_bar = |line: &&String| line.contains("left") || line.contains("\u{2588}") || line.contains('\u{1b}');
     assert_eq!(picture.iter().find(is_bar), None, "{picture:#?}");
     assert_eq!(std::fs::read_dir(&back).expect("the copies").count(), 30);
+}
+
+/// A server that is none of ours answers anything.
+#[test]
+fn top_says_where_pages_are_if_an_answer_is_none() {
+    let test = "top_says_where_pages_are_if_an_answer_is_none";
+    let Some(lab) = available(test, Lab::new(test)) else {
+        return;
+    };
+    for (status, body) in [
+        ("200 OK", &b"<html></html>"[..]),
+        ("200 OK", b"[]"),
+        ("501 Not Implemented", b""),
+    ] {
+        let server = Scripted::start(move |seen| Reply::whole(seen, status, &[], body));
+        let refused = run(&lab
+            .client(["top", "--once", &server.url("")])
+            .expect("the client is built"));
+        assert_ne!(refused.code, Some(0), "{}", refused.said());
+        assert!(refused.stderr.contains("[web] listen"), "{}", refused.said());
+        assert!(!refused.stderr.contains("--mode"), "{}", refused.said());
+    }
 }
 
 /// `top` takes the whole screen, and gives the terminal back as it was.

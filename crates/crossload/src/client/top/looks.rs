@@ -12,6 +12,17 @@ use crate::limits::QUEUE_ANSWER_BYTES_MAX;
 /// The pages with something to look at.
 const PAGES: [&str; 3] = ["/now", "/queue", "/cluster"];
 
+/// What to do where there are no pages. The code's own sentence is about copies.
+const NO_PAGES: &str = "Give the address that the server prints as \"pages on\": [web] listen or queue_listen.";
+
+/// A failed look, with what helps.
+fn failed(error: Error) -> Failure {
+    match error.code() {
+        ErrorCode::PeerUnsupported => Failure::advised(&error, NO_PAGES),
+        _ => error.into(),
+    }
+}
+
 /// What can be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -109,16 +120,12 @@ impl<'a> Looks<'a> {
                     .kinds
                     .extend(Kind::ALL.into_iter().filter(|kind| kind.path() == page)),
                 Err(error) if error.code() == ErrorCode::PeerNotFound => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(failed(error)),
             }
         }
         if looks.kinds.is_empty() {
             let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&location);
-            let advice = "Give the address that the server prints as \"pages on\": [web] listen or queue_listen.";
-            return Err(Failure::advised(
-                &error.with_detail("there are no pages for operators here"),
-                advice,
-            ));
+            return Err(failed(error.with_detail("there are no pages for operators here")));
         }
         Ok(looks)
     }
@@ -144,7 +151,7 @@ impl<'a> Looks<'a> {
             true => kind.path().to_owned(),
             false => format!("{}?{query}", kind.path()),
         };
-        Ok(self.ask(&path).await?)
+        self.ask(&path).await.map_err(failed)
     }
 
     async fn ask(&self, path: &str) -> types::Result<Value> {
@@ -153,7 +160,8 @@ impl<'a> Looks<'a> {
         if !answer.is_success() {
             return Err(self.session.client.refusal_of(&place, &answer));
         }
-        serde_json::from_str(answer.body.expose()).map_err(|_| {
+        let document = serde_json::from_str::<Value>(answer.body.expose()).ok();
+        document.filter(Value::is_object).ok_or_else(|| {
             let error = Error::new(ErrorCode::PeerUnsupported, Side::Active, Phase::Open).with_subject(&place.location);
             error.with_detail("this is no page for operators of Crossload")
         })

@@ -34,8 +34,8 @@ pub(super) struct Row {
 /// What a row shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Subject {
-    /// By this a row is known again after the next look: no other row of the view has it. Empty:
-    /// the server gives none.
+    /// By this a row is known again after the next look: no other row of the view should have it.
+    /// Empty: the server gives none.
     pub(super) name: String,
     /// Whether it is a worker that takes no new files.
     pub(super) is_draining: bool,
@@ -108,6 +108,11 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
+/// The sum of figures that a server says; it may say anything.
+fn sum(all: &[Value], key: &str) -> u64 {
+    all.iter().map(|one| number(&one[key])).fold(0, u64::saturating_add)
+}
+
 fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -165,14 +170,12 @@ fn copies(document: &Value) -> Listing {
 
 fn links(document: &Value, filter: &str) -> Listing {
     let all = list(&document["links"]);
-    let sum = |key: &str| all.iter().map(|link| number(&link[key])).sum::<u64>();
-    let bytes_per_s: u64 = sum("bytes_per_s");
     let sums = format!(
         "{} copies, {} wait, {} wait for a retry, {}/s",
-        sum("active"),
-        sum("waiting"),
-        sum("delayed"),
-        binary_size(bytes_per_s)
+        sum(all, "active"),
+        sum(all, "waiting"),
+        sum(all, "delayed"),
+        binary_size(sum(all, "bytes_per_s"))
     );
     let mut rows = Rows::new(["ACTIVE", "LIMIT", "WAIT", "RETRY", "RATE", "VO", "FROM", "TO", "WHY"]);
     for link in all {
@@ -233,10 +236,10 @@ fn jobs(document: &Value, filter: &str) -> Listing {
 fn workers(document: &Value, filter: &str) -> Listing {
     let all = list(&document["workers"]);
     let count = |key: &str| all.iter().filter(|worker| worker[key] == true).count();
-    let copies: u64 = all.iter().map(|worker| number(&worker["active"])).sum();
     let sums = format!(
-        "{} with {copies} copies, {} draining, {} lost",
+        "{} with {} copies, {} draining, {} lost",
         all.len(),
+        sum(all, "active"),
         count("is_draining"),
         count("is_lost")
     );
@@ -304,6 +307,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn no_figure_of_a_server_is_too_large() {
+        let most = u64::MAX;
+        let link = json!({"active": most, "waiting": most, "delayed": most, "limit": most, "bytes_per_s": most});
+        let copy = json!({"bytes": most, "total_bytes": most, "bytes_per_s": most, "age_ms": most});
+        let load = json!({"transfers": most, "in_bytes_per_s": most, "out_bytes_per_s": most, "free_bytes": most});
+        let files = json!({"finished": most, "failed": most, "total": most});
+        let worker = json!({"name": "w", "active": most});
+        let node = json!({"name": "n", "load": load, "sent": most, "busy": 1e308});
+        let document = json!({
+            "totals": {"running": most, "stalled": most, "bytes_per_s": most}, "copies": [copy, copy], "more": most,
+            "links": [link, link], "jobs": [{"files": files}, {"files": files}], "workers": [worker, worker],
+            "nodes": [node, node],
+        });
+        for kind in [Kind::Copies, Kind::Links, Kind::Jobs, Kind::Workers, Kind::Cluster] {
+            assert_eq!(listing(kind, &document, "").rows.len(), 2, "{kind:?}");
+        }
+        let sums = listing(Kind::Links, &document, "").sums;
+        assert!(sums.starts_with(&format!("{most} copies, {most} wait")), "{sums}");
+    }
 
     #[test]
     fn each_row_has_the_name_that_the_server_gives_it() {

@@ -50,8 +50,7 @@ pub(super) struct View {
     sort: usize,
     /// What the rows of the last frame show.
     rows: Vec<Subject>,
-    /// The name of the selected row.
-    selected: Option<String>,
+    selected: Option<Selected>,
     /// Where the selected row stands, or stood.
     place: usize,
     /// The first row on the screen, and how many fit.
@@ -63,6 +62,14 @@ pub(super) struct View {
     said: Option<String>,
     shows_keys: bool,
     is_paused: bool,
+}
+
+/// The selected row.
+#[derive(Clone, Debug)]
+struct Selected {
+    name: String,
+    /// How many rows of this name stand before it: a server may give a name twice, or none.
+    twins_before: usize,
 }
 
 impl View {
@@ -176,8 +183,7 @@ impl View {
     }
 
     fn order(&mut self, key: char) -> Act {
-        let selected = self.selected.as_ref();
-        let selected = selected.and_then(|name| self.rows.iter().find(|row| row.name == *name));
+        let selected = self.selected.as_ref().and_then(|_| self.rows.get(self.place));
         match Target::of_key(key, self.kind(), selected) {
             Ok(target) => Act::Ask(target),
             Err(words) => {
@@ -198,7 +204,10 @@ impl View {
     fn select(&mut self, place: usize) -> Act {
         let place = place.min(self.rows.len().saturating_sub(1));
         if let Some(row) = self.rows.get(place) {
-            self.selected = Some(row.name.clone());
+            self.selected = Some(Selected {
+                name: row.name.clone(),
+                twins_before: self.rows[..place].iter().filter(|other| other.name == row.name).count(),
+            });
             self.place = place;
         }
         Act::Draw
@@ -287,8 +296,13 @@ impl View {
     /// for a row that the operator has chosen.
     fn follow_selected(&mut self, rows: &[Row]) {
         self.rows = rows.iter().map(|row| row.subject.clone()).collect();
-        let Some(name) = &self.selected else { return };
-        match self.rows.iter().position(|row| row.name == *name) {
+        let Some(selected) = &self.selected else { return };
+        let places = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.name == selected.name);
+        match places.map(|(place, _)| place).take(selected.twins_before + 1).last() {
             Some(place) => self.place = place,
             None => {
                 self.selected = None;
@@ -519,6 +533,27 @@ mod tests {
         frame_of(&mut view, &copies(&[]), WIDE);
         view.press(Key::Down);
         assert_eq!(frame_of(&mut view, &copies(&[]), WIDE).selected, None);
+    }
+
+    #[test]
+    fn rows_of_one_name_are_selected_one_after_the_other() {
+        let mut view = View::new(vec![Kind::Copies], "");
+        let copy = |id: &str, to: &str| json!({"transfer_id": id, "to": to});
+        let seen = |copies: &[Value]| Seen::Fresh(json!({ "copies": copies }));
+        let all = [copy("t1", "/a"), copy("t1", "/b"), copy("", "/c"), copy("", "/d")];
+        frame_of(&mut view, &seen(&all), WIDE);
+        for expected in ["/a", "/b", "/c", "/d"] {
+            view.press(Key::Down);
+            for _ in 0..2 {
+                let frame = frame_of(&mut view, &seen(&all), WIDE);
+                assert!(selected(&frame).ends_with(expected), "{expected}: {frame:#?}");
+            }
+        }
+        // One of two ends; the other keeps the selection.
+        assert!(selected(&frame_of(&mut view, &seen(&all[..3]), WIDE)).ends_with("/c"));
+        view.press(Key::Up);
+        let frame = frame_of(&mut view, &seen(&all[..3]), WIDE);
+        assert!(selected(&frame).ends_with("/b"), "{frame:#?}");
     }
 
     #[test]
