@@ -115,7 +115,10 @@ impl<'a> LinksPage<'a> {
             sums: Sums {
                 copied: hour.links.iter().map(|link| link.copied).sum(),
                 failed: hour.links.iter().map(|link| link.failed).sum(),
-                rate: mean_rate(hour.links.iter().map(|link| link.bytes).sum(), passed_ms),
+                rate: mean_rate(
+                    hour.links.iter().map(|link| link.bytes).fold(0, u64::saturating_add),
+                    passed_ms,
+                ),
             },
             faults,
             more_faults: hour.faults.len() - faults.len(),

@@ -73,6 +73,7 @@ pub(crate) struct Totals {
     state: Mutex<State>,
 }
 
+/// Sums of bytes stop at the largest number: they are of what servers say.
 #[derive(Default)]
 struct State {
     count: Count,
@@ -94,12 +95,12 @@ impl State {
     fn rest_bytes(&self, moved_bytes: u64) -> u64 {
         let chosen_left = self.chosen_bytes.saturating_sub(moved_bytes);
         let undecided = self.found_bytes.saturating_sub(self.chosen_bytes);
-        let decided = self.chosen_bytes + self.skipped_bytes;
+        let decided = self.chosen_bytes.saturating_add(self.skipped_bytes);
         let share = match decided {
             0 => 1.0,
             _ => self.chosen_bytes as f64 / decided as f64,
         };
-        chosen_left + (undecided as f64 * share) as u64
+        chosen_left.saturating_add((undecided as f64 * share) as u64)
     }
 
     fn forget(&mut self, bytes: Option<u64>, is_chosen: bool) {
@@ -133,7 +134,7 @@ impl Totals {
     pub(crate) fn count_found(&self, bytes: Option<u64>) {
         let mut state = self.state();
         state.found_files += 1;
-        state.found_bytes += bytes.unwrap_or(0);
+        state.found_bytes = state.found_bytes.saturating_add(bytes.unwrap_or(0));
     }
 
     /// So many listed files, with these bytes, are not passed on after all.
@@ -160,14 +161,15 @@ impl Totals {
 
     /// A file was compared, and is to be copied.
     pub(crate) fn choose(&self, bytes: Option<u64>) {
-        self.state().chosen_bytes += bytes.unwrap_or(0);
+        let mut state = self.state();
+        state.chosen_bytes = state.chosen_bytes.saturating_add(bytes.unwrap_or(0));
     }
 
     /// Counts a file that is not copied, because it is there. `is_chosen`: it was to be copied.
     pub(crate) fn skip(&self, bytes: Option<u64>, is_chosen: bool) {
         let mut state = self.state();
         state.count.skipped += 1;
-        state.skipped_bytes += bytes.unwrap_or(0);
+        state.skipped_bytes = state.skipped_bytes.saturating_add(bytes.unwrap_or(0));
         state.forget(bytes, is_chosen);
     }
 
@@ -194,8 +196,8 @@ impl Totals {
     /// How far the command is.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state();
-        let running: u64 = state.running.values().map(Progress::moved_bytes).sum();
-        let moved_bytes = state.count.bytes + running;
+        let running = state.running.values().map(Progress::moved_bytes);
+        let moved_bytes = running.fold(state.count.bytes, u64::saturating_add);
         Snapshot {
             count: state.count,
             found_files: state.found_files,
@@ -231,7 +233,7 @@ impl RunningCopy<'_> {
         let mut state = self.totals.state();
         state.running.remove(&self.number);
         state.count.files += 1;
-        state.count.bytes += bytes;
+        state.count.bytes = state.count.bytes.saturating_add(bytes);
     }
 }
 
@@ -264,6 +266,24 @@ mod tests {
         totals.count_found(Some(50));
         totals.skip(Some(50), false);
         assert_eq!(totals.snapshot().found_bytes, 100);
+    }
+
+    #[test]
+    fn sizes_that_servers_make_up_end_nothing() {
+        let totals = Totals::default();
+        let most = Some(u64::MAX);
+        for _ in 0..2 {
+            totals.count_found(most);
+            totals.choose(most);
+            totals.skip(most, false);
+            let progress = Progress::new();
+            progress.add_moved(u64::MAX);
+            let copy = totals.begin(&progress);
+            assert_eq!(totals.snapshot().moved_bytes, u64::MAX);
+            copy.done(u64::MAX);
+        }
+        let end = totals.snapshot();
+        assert_eq!((end.count.bytes, end.moved_bytes), (u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -112,7 +112,8 @@ impl Paces {
     pub(super) fn mean_bytes(&self, flow: &Flow) -> Option<u64> {
         let spans = self.0.get(flow)?;
         let files: u64 = spans.iter().map(|span| u64::from(span.files)).sum();
-        spans.iter().map(|span| span.bytes).sum::<u64>().checked_div(files)
+        let bytes = spans.iter().map(|span| span.bytes);
+        bytes.fold(0, u64::saturating_add).checked_div(files)
     }
 
     /// The pace of a flow; `None` if nothing happened lately.

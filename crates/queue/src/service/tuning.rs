@@ -90,7 +90,8 @@ impl Tuning {
         self.figures.count(&link, &outcome, duration_ms);
         let before = self.seen.remove(&file).unwrap_or_default();
         let ended = self.ended.entry(link.clone()).or_default();
-        ended.bytes += moved_bytes.saturating_sub(before);
+        let moved = moved_bytes.saturating_sub(before);
+        ended.bytes = ended.bytes.saturating_add(moved);
         ended.copies = ended.copies.saturating_add(1);
         let decided = self.optimizer.ended(now_ms, &link, outcome);
         self.keep(decided);
@@ -121,12 +122,13 @@ impl Tuning {
             let before = seen.get(&copy.file).copied().unwrap_or_default();
             self.seen.insert(copy.file, copy.moved_bytes);
             // A copy that began again has less.
-            sample.bytes_moved += copy.moved_bytes.saturating_sub(before);
+            let moved = copy.moved_bytes.saturating_sub(before);
+            sample.bytes_moved = sample.bytes_moved.saturating_add(moved);
         }
         for (link, ended) in self.ended.drain() {
             let target = self.optimizer.target(&link);
             let sample = samples.entry(link.clone()).or_insert_with(|| empty(link));
-            sample.bytes_moved += ended.bytes;
+            sample.bytes_moved = sample.bytes_moved.saturating_add(ended.bytes);
             // Of copies shorter than a sample few are seen running.
             sample.active = sample.active.max(ended.copies.min(target));
         }

@@ -42,7 +42,8 @@ impl Optimizer {
                 self.make_room(&sample.link);
             }
             if let Some(state) = self.link_state(&sample.link) {
-                state.bytes_moved += sample.bytes_moved;
+                // Servers report how far a copy is, and may report anything.
+                state.bytes_moved = state.bytes_moved.saturating_add(sample.bytes_moved);
                 state.active = sample.active;
                 state.waiting = sample.waiting;
                 state.busy_ms = now_ms;

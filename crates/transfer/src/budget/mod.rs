@@ -60,7 +60,8 @@ impl Budget {
     #[must_use]
     pub fn moved_bytes(&self) -> u64 {
         let all = self.0.moved_bytes.iter();
-        all.map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+        all.map(|bytes| bytes.load(Ordering::Relaxed))
+            .fold(0, u64::saturating_add)
     }
 
     /// Bytes moved this way under this budget. Transfers that run are counted as they go.

@@ -50,7 +50,8 @@ impl Listed {
                 if let Some(totals) = totals.filter(|_| !entry.is_link) {
                     totals.count_found(entry.info.size_bytes);
                     self.file_count += 1;
-                    self.file_bytes += entry.info.size_bytes.unwrap_or(0);
+                    let size_bytes = entry.info.size_bytes.unwrap_or(0);
+                    self.file_bytes = self.file_bytes.saturating_add(size_bytes);
                 }
                 &mut self.files
             }
