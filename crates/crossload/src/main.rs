@@ -19,6 +19,7 @@ mod limits;
 mod log_search;
 mod logins;
 mod made_client;
+mod manual;
 mod next_step;
 mod output;
 mod queue;
@@ -89,6 +90,11 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Queue(QueueAction::Serve(options)) => queue::run(&options).map(|()| 0),
         Command::Config(action) => configure(&action),
         Command::Demo(options) => demo::run(options).map(|()| 0),
+        Command::Completions(options) => {
+            manual::complete(&options);
+            Ok(0)
+        }
+        Command::Man(options) => manual::write_pages(&options).map(|()| 0),
         Command::Token(TokenAction::Inspect(options)) => token::show(&options),
         Command::Token(TokenAction::Attenuate(options)) => token::narrow(&options),
         Command::Proxy(action) => client::proxy::run(&action),

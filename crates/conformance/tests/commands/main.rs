@@ -7,6 +7,7 @@ mod bench_credentials;
 mod bench_transfers;
 mod check;
 mod client;
+mod completions;
 mod damaged;
 mod equal;
 mod every_byte;

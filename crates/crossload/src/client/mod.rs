@@ -386,6 +386,8 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Report(_)
         | Command::Config(_)
         | Command::Proxy(_)
+        | Command::Completions(_)
+        | Command::Man(_)
         | Command::Demo(_) => {
             return None;
         }
@@ -482,6 +484,8 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Report(_)
         | Command::Config(_)
         | Command::Proxy(_)
+        | Command::Completions(_)
+        | Command::Man(_)
         | Command::Demo(_) => Ok(0),
     }
 }

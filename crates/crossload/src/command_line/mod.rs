@@ -15,6 +15,7 @@ mod explain;
 mod habits;
 mod history;
 mod login;
+mod manual;
 mod mesh;
 mod metadata;
 mod node;
@@ -64,6 +65,7 @@ pub(crate) use history::{
     HistoryImportOptions, HistoryListOptions, HistoryRemoveOptions, HistoryShowOptions,
 };
 pub(crate) use login::{LoginOptions, LogoutOptions};
+pub(crate) use manual::{CompletedShell, CompletionsOptions, ManualOptions};
 pub(crate) use mesh::{MeshOptions, ResultOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
@@ -335,6 +337,14 @@ pub(crate) enum Command {
     /// Named remotes of the client; the manual of a server's configuration file
     #[command(subcommand)]
     Config(ConfigAction),
+    /// Print completions of commands and options for a shell
+    #[command(after_help = manual::COMPLETIONS)]
+    Completions(CompletionsOptions),
+    /// Write a manual page for each command into a directory
+    ///
+    /// For packages. Read a page with man -l DIRECTORY/crossload-copy.1.
+    #[command(hide = true)]
+    Man(ManualOptions),
     /// Demonstrate third-party copies between two endpoints on this machine
     Demo(DemoOptions),
 }
@@ -391,6 +401,8 @@ impl Command {
             Self::History(action) => action.name(),
             Self::Report(_) => "report",
             Self::Config(_) => "config",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
             Self::Demo(_) => "demo",
         }
     }
