@@ -299,7 +299,7 @@ fn a_browser_signs_in_at_the_issuer() {
     demand_session(&seen);
     let plain = look_at(&pages.lab, &signed_in.without_scripts()).expect("Chromium");
     demand_session(&plain);
-    assert_eq!(pages.issuer.grants().signed_in, 8, "each browser once");
+    assert_eq!(pages.issuer.grants().signed_in, 2, "each browser once");
 
     // The issuer refuses, in words that are no markup.
     pages.issuer.set_sign_in(SignInAnswers {
