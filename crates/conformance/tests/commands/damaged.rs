@@ -63,7 +63,11 @@ fn a_damaged_upload_does_not_replace_a_file_at_our_server() {
         let held = format!("replaced-{name}/f");
         site.first.put(&held, OLD);
         let is_tree = arguments.contains(&tree);
-        let name_there = if is_tree { held.trim_end_matches('f') } else { &held };
+        let name_there = if is_tree {
+            held.trim_end_matches('f')
+        } else {
+            held.as_str()
+        };
         let target = through(&relay, name_there);
         let more = [&arguments[1..], &["--retries", "0", target.as_str()][..]].concat();
         let run = site.lab.run_client(arguments[0], &more);

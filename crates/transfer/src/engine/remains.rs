@@ -213,9 +213,9 @@ impl FailedCopy<'_> {
     }
 
     /// What remains if it cannot be removed: where the file is kept only if it is closed, nothing
-    /// of a copy that failed before its end.
+    /// of a copy that failed, or was given up because of its checksum, before it was to be closed.
     fn remains(&self, size_bytes: Option<u64>) -> Remains {
-        match self.is_never_closed() && self.error.phase() == Phase::Transfer {
+        match self.is_never_closed() && matches!(self.error.phase(), Phase::Transfer | Phase::Checksum) {
             true => Remains::Unclosed,
             false => Remains::Perhaps(size_bytes),
         }
@@ -502,4 +502,52 @@ async fn same_bytes(mut ours: Box<dyn Incoming>, mut theirs: Box<dyn Incoming>, 
         compared += step as u64;
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_closed_is_removed_by_its_server() {
+        let part = CreatedFile {
+            identity: FileIdentity {
+                server: Location::parse("root://h//f").unwrap(),
+                id: 1,
+                modified_s: 0,
+                is_unclosed: true,
+            },
+            is_new: false,
+            at: Instant::now(),
+        };
+        let remains = |phase, part: &CreatedFile, stored: Option<&Stored>| {
+            let failed = FailedCopy {
+                error: &Error::new(ErrorCode::ChecksumMismatch, Side::Source, phase),
+                writer: Writer::Ourselves,
+                is_refused: false,
+                has_left: false,
+                created: Some(part.clone()),
+                begun: None,
+                ended: Instant::now(),
+                was_absent: false,
+                part_bytes_max: Some(1),
+                is_longest_known: true,
+                stored,
+                wrong: &[],
+            };
+            failed.remains(Some(1))
+        };
+        let perhaps = Remains::Perhaps(Some(1));
+        // Also if it was given up before it was closed.
+        assert_eq!(remains(Phase::Transfer, &part, None), Remains::Unclosed);
+        assert_eq!(remains(Phase::Checksum, &part, None), Remains::Unclosed);
+        // It may have been closed, or was.
+        assert_eq!(remains(Phase::Commit, &part, None), perhaps);
+        let stored = Stored::default();
+        assert_eq!(remains(Phase::Checksum, &part, Some(&stored)), perhaps);
+        // The server keeps what is not closed.
+        let mut kept = part.clone();
+        kept.identity.is_unclosed = false;
+        assert_eq!(remains(Phase::Checksum, &kept, None), perhaps);
+    }
 }
