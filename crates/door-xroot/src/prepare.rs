@@ -3,8 +3,8 @@
 use endpoint::ids::fresh_id;
 use policy::Operation;
 use types::{Error, ErrorCode, Phase, Side};
-use xroot_wire::PrepareOptions;
 use xroot_wire::request::Prepare;
+use xroot_wire::{PrepareExtraOptions, PrepareOptions};
 
 use crate::elsewhere;
 use crate::exchange::Exchange;
@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::stat::lookup;
 
 /// Staging succeeds for existing files. The answer is the name of the order, which clients print.
-/// An order is complete when it is answered, so it cannot be cancelled. Hints about the use of a
+/// To let go of a file succeeds for existing ones too, and changes nothing. An order is complete when it is answered, so it cannot be cancelled. Hints about the use of a
 /// file are accepted and ignored.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -> Result<()> {
     if request.options.intersects(PrepareOptions::CANCEL) {
@@ -21,7 +21,8 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -
             .with_detail("all files are online; there is nothing to cancel")
             .into());
     }
-    if !request.options.intersects(PrepareOptions::STAGE) {
+    let is_staging = request.options.intersects(PrepareOptions::STAGE);
+    if !is_staging && !request.extra_options.intersects(PrepareExtraOptions::EVICT) {
         exchange.ok(&[]);
         return Ok(());
     }
@@ -33,6 +34,10 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -
             None => lookup(exchange, &named.path).await.map(drop)?,
         }
         all.push(named);
+    }
+    if !is_staging {
+        exchange.ok(&[]);
+        return Ok(());
     }
     if elsewhere::answer_all(exchange, &all).await? {
         return Ok(());

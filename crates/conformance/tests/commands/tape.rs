@@ -154,5 +154,30 @@ fn files_are_staged_and_evicted_by_the_xrootd_protocol() {
         until("the program evicts it", std::time::Duration::from_secs(20), || {
             !on_disk.exists()
         });
+        let missing = server.root_url("/data/missing");
+        assert_eq!(
+            outcomes(&lab.run_client("evict", &[&missing]).failed_with(2)),
+            ["FAILED"]
+        );
     }
+}
+
+#[test]
+fn a_missing_file_is_not_evicted() {
+    let test = "a_missing_file_is_not_evicted";
+    let Some(lab) = available(test, Lab::new("client-evict")) else {
+        return;
+    };
+    let Some(server) = available(test, lab.crossload(lab.options("disks"))) else {
+        return;
+    };
+    fs::write(server.data().join("f"), b"on disk").expect("a file");
+    let [file, missing] = ["/data/f", "/data/missing"].map(|path| server.root_url(path));
+    assert_eq!(outcomes(&lab.run_client("evict", &[&file]).succeeded()), ["EVICTED"]);
+    assert_eq!(
+        outcomes(&lab.run_client("evict", &[&missing]).failed_with(2)),
+        ["FAILED"]
+    );
+    let both = lab.run_client("evict", &[&missing, &file]).failed_with(1);
+    assert_eq!(outcomes(&both), ["FAILED", "EVICTED"]);
 }

@@ -70,11 +70,15 @@ pub(crate) async fn evict(session: &ClientContext, options: &EvictOptions) -> st
             None => "",
         };
         for files in group.files.chunks(group.system.files_max()) {
-            let paths = paths(files);
+            let files = tape.existing(group, files).await;
+            if files.is_empty() {
+                continue;
+            }
+            let paths = paths(&files);
             let released = session.client.release_staged(&group.system, &group.place, id, &paths);
             match released.await {
                 Ok(()) => files.iter().for_each(|file| tape.say(file, "EVICTED", None)),
-                Err(error) => tape.fail(files, error),
+                Err(error) => tape.fail(&files, error),
             }
         }
     }
@@ -358,6 +362,26 @@ impl<'a> Tape<'a> {
         }
         request.pending = pending;
         Ok(())
+    }
+
+    /// The files without those that do not exist, which are reported: XRootD lets go of any name.
+    /// Where that cannot be asked, all of them.
+    async fn existing(&mut self, group: &Group, files: &[File]) -> Vec<File> {
+        if group.system.releases_by_request() {
+            return files.to_vec();
+        }
+        let (client, paths) = (&self.session.client, paths(files));
+        let Ok(states) = client.archive_states(&group.system, &group.place, &paths).await else {
+            return files.to_vec();
+        };
+        let mut existing = Vec::new();
+        for (file, state) in files.iter().zip(states) {
+            match state {
+                ArchiveState::Missing(_) => self.fail_missing(group, file),
+                _ => existing.push(file.clone()),
+            }
+        }
+        existing
     }
 
     async fn cancel(&mut self, groups: &[Group], id: &str) {

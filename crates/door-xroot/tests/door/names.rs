@@ -241,6 +241,18 @@ async fn questions_are_answered_or_refused() {
         ErrorNumber::UNSUPPORTED
     );
     raw.ask(&prepare(PrepareOptions::WRITE_MODE, b"/data/f")).await.ok();
+    let evict = |paths| match prepare(PrepareOptions::empty(), paths) {
+        Request::Prepare(prepare) => Request::Prepare(Prepare {
+            extra_options: PrepareExtraOptions::EVICT,
+            ..prepare
+        }),
+        other => other,
+    };
+    raw.ask(&evict(b"/data/f")).await.ok();
+    assert_eq!(
+        raw.ask(&evict(b"/data/f\n/data/none")).await.error(),
+        ErrorNumber::NOT_FOUND
+    );
 }
 
 #[tokio::test]
