@@ -257,6 +257,12 @@ impl Access {
         }
     }
 
+    /// The credential by which the session of a request's browser began, for the log: whether it
+    /// counts is judged anew for each request.
+    pub(crate) fn session_holder(&self, client: &Client, headers: &HeaderMap, now_s: i64) -> Option<Arc<Credential>> {
+        self.session(client, headers, now_s).map(|(_, credential)| credential)
+    }
+
     /// The session of a browser, and the credential by which it began.
     fn session(&self, client: &Client, headers: &HeaderMap, now_s: i64) -> Option<(SessionKey, Arc<Credential>)> {
         // A browser sends its cookie with each request; a token was meant for this one.

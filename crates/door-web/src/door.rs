@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use endpoint::Gate;
 use http_server::Server;
-use http_server::control::{Client, ControlDoor, Refusal, demand_local};
+use http_server::control::{Client, ControlDoor, KnownBy, Refusal, demand_local};
 use tower_service::Service as _;
 use types::{Error, ErrorCode, Phase, Side};
 use url::form_urlencoded;
@@ -229,6 +229,9 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
     let mut viewer = Viewer::default();
     let back = back_to(&request);
     let asking = client.clone();
+    let access = &doors.pages.access;
+    // Before the handler, which may end the session.
+    let holder = access.session_holder(&client, request.headers(), now_s());
     let answered = match admitted(&doors.pages, &client, &request) {
         Err(refusal) => Err(refusal),
         Ok(Entry::Elsewhere(answer)) => Ok(answer),
@@ -247,9 +250,12 @@ async fn guarded(State(doors): State<Doors>, client: Client, mut request: Reques
         Some(refusal) => {
             let shell = doors.pages.shell("Refused", "", &viewer);
             let may_help = matches!(refusal.error().code().http_status(), 401 | 403) && viewer.name.is_none();
-            let form = SignInForm::new(&doors.pages.access, &asking, &back).filter(|_| may_help);
+            let form = SignInForm::new(access, &asking, &back).filter(|_| may_help);
             answer = error_page(refusal, shell, &request_id, form);
         }
+    }
+    if let Some(credential) = holder {
+        answer.extensions_mut().insert(KnownBy(credential));
     }
     protect(answer.headers_mut(), is_encrypted);
     answer

@@ -171,6 +171,11 @@ impl<'c> Exchange<'c> {
         self.note(Holder::of(&Ok(self.certificate_holder.clone())));
     }
 
+    /// For the log: the door knows the client by this credential.
+    pub(crate) fn note_known_by(&mut self, credential: &Arc<Credential>) {
+        self.note(Holder::of(&Ok(credential.clone())));
+    }
+
     fn note(&mut self, holder: Holder) {
         self.record.authorized_us = Some(self.elapsed_us());
         self.record.note_holder(holder);

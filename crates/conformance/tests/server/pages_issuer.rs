@@ -161,6 +161,9 @@ fn people_sign_in_at_their_issuer() {
         let has_name = |line: &Value| line["event"] == "signed_in" && line["who"].is_string();
         log_lines(log).iter().any(has_name)
     });
+    let is_named =
+        |line: &Value| line["path"] == "/now" && line["credential"] == "token" && line["subject"].is_string();
+    until("its requests are logged", LIMIT, || log_lines(log).iter().any(is_named));
     log.demand_no_secrets();
 }
 

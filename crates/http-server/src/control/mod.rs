@@ -17,7 +17,8 @@
 //! 3. Ask who sends a request by the extractor [`Client`]. A handler that needs a credential calls
 //!    [`Client::identified`]: the token of the request, or the certificate of the connection. One
 //!    that was refused is an error there, and so is an anonymous client. A page for everyone calls
-//!    [`Client::credential`], where a client with a refused certificate is anonymous.
+//!    [`Client::credential`], where a client with a refused certificate is anonymous. A door with
+//!    sessions of its own says by [`KnownBy`] whose request it was, for the log.
 //! 4. Answer errors by returning [`Refusal`], which `?` makes of a [`types::Error`]. The error
 //!    table gives status and sentences, and the request's name stands below them. Unknown paths and
 //!    methods are answered so already. A protocol with errors of its own form uses
@@ -64,7 +65,7 @@ use crate::service::Service;
 
 pub use answer::Refusal;
 pub use local::demand_local;
-pub use request::Client;
+pub use request::{Client, KnownBy};
 
 /// The shares of a control door with a port of its own, which has at most so many connections.
 #[must_use]
@@ -200,6 +201,9 @@ impl Control {
             }
         };
         drop(working);
+        if let Some(KnownBy(credential)) = response.extensions().get() {
+            exchange.note_known_by(credential);
+        }
         match feed.take_fault() {
             Some(fault) if !answer::is_refusal(&response, fault.code()) => Err(fault),
             _ => answer::send(exchange, response).await,

@@ -28,6 +28,11 @@ pub struct Client {
     credential: Result<Arc<Credential>>,
 }
 
+/// The credential of a client that a door knows by something of its own, such as the session of a
+/// browser. A handler puts it into the extensions of its answer; the log then names the client.
+#[derive(Clone, Debug)]
+pub struct KnownBy(pub Arc<Credential>);
+
 impl Client {
     pub(super) fn of(exchange: &Exchange<'_>) -> Self {
         Self {
