@@ -89,7 +89,7 @@ impl Setting for LogFilter {
                 .map(Self::Path)
                 .map_err(|error| format!("\"{what}\" cannot be used as a path: {}", error.public())),
             "transfer" => identifier(what).map(Self::Transfer).ok_or_else(|| {
-                format!("\"{what}\" is no identifier: write a transfer_id, a traceparent or its trace, or the job of a queue")
+                format!("\"{what}\" is no identifier: write a transfer_id, a traceparent, or the job of a queue")
             }),
             _ => Err(why()),
         }
