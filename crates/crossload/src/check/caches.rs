@@ -22,16 +22,29 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines, free_space: Fr
     cached.collect()
 }
 
+/// Where a directory is, or will be made: the server makes what is missing. An error is what stands
+/// in its way.
+pub(super) fn place_for(directory: &Path) -> Result<&Path, &Path> {
+    // A link that leads nowhere is in the way, too.
+    let there = directory.ancestors().find(|place| place.symlink_metadata().is_ok());
+    let there = there.unwrap_or(directory);
+    let can_write = || access(there, Access::WRITE_OK | Access::EXEC_OK).is_ok();
+    match there.is_dir() && can_write() {
+        true => Ok(there),
+        false => Err(there),
+    }
+}
+
 fn one(cache: &ExportCache<'_>, at: impl Fn(&str) -> Position, free_space: FreeSpace) -> Finding {
     let shown = cache.directory.display();
-    // The server makes what is missing.
-    let there = cache.directory.ancestors().find(|place| place.exists());
-    let there = there.unwrap_or(cache.directory);
-    if !there.is_dir() || access(there, Access::WRITE_OK | Access::EXEC_OK).is_err() {
-        let says = format!("the cache cannot store anything: {} is not writable", there.display());
-        let finding = Finding::error("cache_unusable", says).at(at("cache_directory"));
-        return finding.change("let the server's user write there, or name another directory");
-    }
+    let there = match place_for(cache.directory) {
+        Ok(there) => there,
+        Err(place) => {
+            let says = format!("the cache cannot store anything: {} is not writable", place.display());
+            let finding = Finding::error("cache_unusable", says).at(at("cache_directory"));
+            return finding.change("let the server's user write there, or name another directory");
+        }
+    };
     match free_space(there) {
         Some((_, all)) if all > 0 && cache.size_bytes > all => {
             let (wanted, all) = (binary_size(cache.size_bytes), binary_size(all));

@@ -31,6 +31,7 @@ mod rules;
 mod secrets;
 mod sessions;
 mod sign_in;
+mod spool;
 mod storage;
 #[cfg(test)]
 mod tests;
@@ -295,6 +296,7 @@ fn exports(configuration: &Configuration, lines: &Lines, environment: &Environme
     }
     findings.extend(storage::overlaps(&directories));
     findings.extend(caches::check(configuration, lines, environment.free_space));
+    findings.extend(spool::check(configuration, lines, environment.free_space));
     findings
 }
 
