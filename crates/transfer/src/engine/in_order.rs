@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use remote::{GetOptions, Outlet};
+use remote::{GetOptions, Outlet, Stored};
 use storage::{Answer, Hasher, ReadHandle};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Side};
 
@@ -137,13 +137,7 @@ impl Copy<'_> {
         let mut theirs = facts.checksums;
         theirs.extend(incoming.into_iter().flat_map(|incoming| incoming.facts().checksums));
         self.check_before_close(upload.as_mut(), &computed, &theirs).await?;
-        upload.declare(&computed);
-        self.progress.begin_to_store()?;
-        let finished = upload.finish().await;
-        if finished.as_ref().is_err_and(is_compared_first) {
-            asked.may_have_created.store(false, Ordering::Relaxed);
-        }
-        let stored = finished.map_err(|error| self.refused_at_end(error, &computed, &theirs))?;
+        let stored = self.close(asked, upload, &computed, &theirs).await?;
         let _ = asked.stored.set((bytes, stored.with_sent(&computed)));
         let moved = Moved {
             bytes,
@@ -154,6 +148,23 @@ impl Copy<'_> {
             stored,
         };
         Ok(Sent { moved, theirs })
+    }
+
+    /// Ends the upload, and waits until the file is stored.
+    async fn close(
+        &self,
+        asked: &Asked,
+        mut upload: Box<dyn UploadStream>,
+        computed: &[Checksum],
+        theirs: &[Checksum],
+    ) -> Result<Stored> {
+        upload.declare(computed);
+        self.progress.begin_to_store()?;
+        let finished = upload.finish().await;
+        if finished.as_ref().is_err_and(is_compared_first) {
+            asked.may_have_created.store(false, Ordering::Relaxed);
+        }
+        finished.map_err(|error| self.refused_at_end(error, computed, theirs))
     }
 
     /// Why the destination refused what it got. It compares that with what the source declared, and
@@ -377,7 +388,7 @@ async fn send_damaged_again(file: Option<&dyn ReadHandle>, outlet: Option<&mut O
 #[cfg(test)]
 mod tests {
     use net::Outgoing;
-    use remote::{FileUpload, Stored};
+    use remote::FileUpload;
 
     use super::*;
 
