@@ -111,6 +111,20 @@ impl MultistatusParser {
         Ok(entries)
     }
 
+    /// Reads a whole answer.
+    ///
+    /// # Errors
+    /// As [`MultistatusParser::feed`] and [`MultistatusParser::finish`].
+    pub fn read_whole(mut self, body: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
+        let mut entries = Vec::new();
+        // In pieces, since the parser holds no more than an entry at a time.
+        for piece in body.chunks(MULTISTATUS_ENTRY_BYTES_MAX / 4) {
+            entries.extend(self.feed(piece)?);
+        }
+        self.finish()?;
+        Ok(entries)
+    }
+
     /// What the server says about the whole (RFC 4918 §14.25), once the body has ended, or the
     /// first entry without properties, such as one with a status of its own (RFC 4918 §13); at most
     /// [`MULTISTATUS_DESCRIPTION_CHARS_MAX`] characters. Either means an incomplete listing.
@@ -183,14 +197,7 @@ fn printable(text: &str) -> String {
 /// # Errors
 /// As [`MultistatusParser::feed`] and [`MultistatusParser::finish`].
 pub fn parse_multistatus(body: &[u8]) -> Result<Vec<RemoteEntry>, Error> {
-    let mut parser = MultistatusParser::new();
-    let mut entries = Vec::new();
-    // In pieces, since the parser holds no more than an entry at a time.
-    for piece in body.chunks(MULTISTATUS_ENTRY_BYTES_MAX / 4) {
-        entries.extend(parser.feed(piece)?);
-    }
-    parser.finish()?;
-    Ok(entries)
+    MultistatusParser::new().read_whole(body)
 }
 
 /// What one `response` of a multistatus says.

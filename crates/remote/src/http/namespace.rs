@@ -1,6 +1,6 @@
 //! Operations on names: remove, create, rename, stat, list (RFC 4918).
 
-use http_wire::webdav::{Property, parse_multistatus, propfind_body};
+use http_wire::webdav::{MultistatusParser, Property, propfind_body};
 use http_wire::{Depth, Method, RequestBuilder, parse_date};
 use types::limits::CONTROL_BODY_BYTES_MAX;
 use types::{Error, ErrorCode, Location, PeerStatus, Phase, Result, decode_percent};
@@ -19,7 +19,8 @@ const XML: &str = "application/xml; charset=\"utf-8\"";
 /// The first entry of a multistatus.
 async fn first_entry(mut answer: Answer, file: &Resource) -> Result<Entry> {
     let body = answer.collect(CONTROL_BODY_BYTES_MAX).await?;
-    let entries = parse_multistatus(&body).map_err(|error| file.blame(error))?;
+    let parser = MultistatusParser::of_xrootd(answer.head.is_from_xrootd());
+    let entries = parser.read_whole(&body).map_err(|error| file.blame(error))?;
     let first = entries.into_iter().next();
     let entry = first.ok_or_else(|| answer.misbehaved("the listing has no entry"));
     answer.release();

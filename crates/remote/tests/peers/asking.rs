@@ -339,6 +339,21 @@ async fn a_refusal_within_a_listing_is_no_empty_directory() {
 }
 
 #[tokio::test]
+async fn what_xrootd_says_of_its_files_is_not_decoded() {
+    let of_xrootd = |entries: String| {
+        let entries = entries.replace("<D:response>", "<D:response xmlns:lp3=\"LCGDM:\">");
+        listing(&entries).replace("\r\nContent-Length", "\r\nServer: XRootD\r\nContent-Length")
+    };
+    let server = Server::always(of_xrootd(entry("/d/r%41", FILE))).await;
+    let found = client().stat(&server.file("/d/r%2541")).await.unwrap();
+    assert_eq!(found.path, "/d/r%41");
+    let server = Server::always(of_xrootd(entry("/d%2F/", DIRECTORY) + &entry("/d%2F/p%2Fq", FILE))).await;
+    let mut listed = client().list(&server.file("/d%252F/")).await.unwrap();
+    let names: Vec<_> = listed.next().await.unwrap().unwrap();
+    assert_eq!((names.len(), names[0].name()), (1, "p%2Fq"));
+}
+
+#[tokio::test]
 async fn a_file_is_looked_at_by_webdav_and_else_by_head() {
     let server = Server::always(listing(&entry("/f", FILE))).await;
     let found = client().stat(&server.file("/f")).await.unwrap();
