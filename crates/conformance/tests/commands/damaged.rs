@@ -71,8 +71,7 @@ fn a_damaged_upload_does_not_replace_a_file_at_our_server() {
         let target = through(&relay, name_there);
         let more = [&arguments[1..], &["--retries", "0", target.as_str()][..]].concat();
         let run = site.lab.run_client(arguments[0], &more);
-        // Of a tree it says that a file failed.
-        let run = run.failed_with(if is_tree { 1 } else { 74 });
+        let run = run.failed_with(74);
         let said = run.said();
         assert!(said.contains("CHECKSUM MISMATCH"), "{name}: {said}");
         assert!(!said.contains("may remain"), "{name}: {said}");
@@ -87,6 +86,30 @@ fn a_damaged_upload_does_not_replace_a_file_at_our_server() {
         );
         relay.set_fault(Fault::FlipBitAfter(Direction::ToTarget, FLIPPED), usize::MAX);
     }
+}
+
+#[test]
+fn a_damaged_input_does_not_replace_a_file_at_our_server() {
+    let test = "a_damaged_input_does_not_replace_a_file_at_our_server";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let content = bytes(SIZE, 42);
+    let relay = damaging(&site.first);
+    let target = through(&relay, "input");
+    site.first.put("input", OLD);
+    let copy = || site.lab.run_client_with_input("copy", &["-f", "-", &target], &content);
+    let refused = copy().failed_with(74);
+    assert!(site.first.stored("input").as_deref() == Some(OLD), "{}", refused.said());
+    relay.heal();
+    let copied = copy().succeeded();
+    assert!(
+        site.first.stored("input").as_ref() == Some(&content),
+        "{}",
+        copied.said()
+    );
+    let kept = site.lab.run_client_with_input("copy", &["-", &target], b"new");
+    kept.failed_with(17);
 }
 
 /// Another client stores a good file within the same second, when XRootD still has the checksum of

@@ -95,6 +95,7 @@ impl Copy<'_> {
                 None => self.order.announced_bytes,
             },
             declared: &self.declared(asked.source_checksums()),
+            declares_behind: false,
             progress: self.progress,
             is_absent: asked.existed == Some(false),
             in_parts: self.order.rates.is_empty() && self.combines(),

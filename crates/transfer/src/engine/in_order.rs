@@ -102,10 +102,12 @@ impl Copy<'_> {
             least_bytes = facts.size_bytes.unwrap_or(least_bytes);
         }
         let declared = self.declared(&facts.checksums);
+        let mut hasher = self.hasher(&declared, &facts.checksums, facts.size_bytes);
         let begin = BeginOptions {
             order: self.order,
             size_bytes: facts.size_bytes,
             declared: &declared,
+            declares_behind: declared.is_empty() && hasher.is_some(),
             progress: self.progress,
             is_absent,
             in_parts: false,
@@ -122,7 +124,6 @@ impl Copy<'_> {
         if let Some(bytes) = facts.size_bytes {
             self.progress.set_total(bytes);
         }
-        let mut hasher = self.hasher(&declared, &facts.checksums, facts.size_bytes);
         let bytes = match local {
             Some(file) if self.order.rates.is_empty() => self.send_file(file, upload.as_mut(), hasher.as_mut()).await?,
             Some(file) => self.send_limited(file, upload.as_mut(), hasher.as_mut()).await?,

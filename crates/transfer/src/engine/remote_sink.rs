@@ -11,7 +11,7 @@ use super::remote_parts::RemoteParts;
 use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 use super::source::Incoming;
 use crate::mover::send_batch;
-use crate::options::{Order, Verification};
+use crate::options::Order;
 use crate::progress::Progress;
 
 /// A file on another server.
@@ -75,14 +75,13 @@ impl Sink for RemoteSink {
     fn begin<'a>(&'a self, options: &'a BeginOptions<'a>) -> Answer<'a, Begun> {
         Box::pin(async {
             // In chunks the kernel cannot send the file, so only where it is hashed anyway.
-            let declares_behind =
-                options.declared.is_empty() && options.order.verification != Verification::Never && !options.in_parts;
+            let comparing = self.compares_trailers_at.get();
             let put = PutOptions {
                 size_bytes: options.size_bytes,
                 overwrite: options.order.overwrite == Overwrite::Allow,
                 is_absent: options.is_absent,
                 declared: options.declared.to_vec(),
-                compares_trailers_at: self.compares_trailers_at.get().filter(|_| declares_behind).cloned(),
+                compares_trailers_at: comparing.filter(|_| options.declares_behind).cloned(),
                 modified: options.order.modified,
             };
             if let Some(size) = options.size_bytes.filter(|_| options.in_parts) {

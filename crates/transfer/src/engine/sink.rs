@@ -98,6 +98,9 @@ pub struct BeginOptions<'a> {
     pub size_bytes: Option<u64>,
     /// Checksums of the data, for the sink to verify.
     pub declared: &'a [Checksum],
+    /// Others are computed while the data moves, and declared at the end
+    /// ([`UploadStream::declare`]).
+    pub declares_behind: bool,
     /// The progress of the copy: it knows what flows belong to.
     pub progress: &'a Progress,
     /// [`Sink::existed`] has just returned that there is no such file.

@@ -230,8 +230,12 @@ impl FileCopy<'_> {
             }
             (Way::Upload, Place::Stdio, Place::Remote(target)) => {
                 let source = Arc::new(InputSource::new(tokio::io::stdin().chain(LateEnd::default())));
-                self.move_by(source, &self.remote_sink(target), &self.unasked(), way)
-                    .await
+                // Only the destination can be asked, and what it is to replace matters.
+                let order = Order {
+                    ask_first: self.order.ask_first,
+                    ..self.unasked()
+                };
+                self.move_by(source, &self.remote_sink(target), &order, way).await
             }
             (Way::Local, Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
             _ => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
