@@ -2,8 +2,9 @@
 //! Core 1.0 §3.1, RFC 7636), as RFC 9700 wants it.
 //!
 //! The link leads to [`BEGIN`], which begins an attempt, seals it in a cookie of the browser, and
-//! sends it to the issuer. From there it comes back to [`RETURN_PATH`] with a code, which this server
-//! redeems itself. The person whom the ID token names then has a session as after the form.
+//! sends the browser to the issuer. From there it comes back to [`RETURN_PATH`] with a code, which
+//! this server redeems itself. The person whom the ID token names then has a session as after the
+//! form.
 //!
 //! The way back begins at another site. So the cookie of the attempt is `Lax`, and the answer is a
 //! page that leads on, not a redirect: only a request that a page of ours makes has the cookie of

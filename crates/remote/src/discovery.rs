@@ -2,7 +2,7 @@
 //!
 //! The document is asked for again after a while, and after a failure: an issuer that was mended,
 //! or whose endpoints have moved, is used again without a restart. An endpoint is looked at when it
-//! is used: one that nobody needs does no harm.
+//! is used: one that is not needed does no harm.
 
 use serde_json::Value;
 use tokio::sync::Mutex;

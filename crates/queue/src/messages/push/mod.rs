@@ -242,7 +242,7 @@ impl fmt::Debug for Push {
     }
 }
 
-/// The place when the first `count` messages of a batch are confirmed: before the event of the next.
+/// The place when the first `count` messages of a batch are confirmed: before the next one's event.
 fn place_after(batch: &Batch, count: usize) -> i64 {
     let next = batch.messages.get(count);
     next.map_or(batch.last, |message| message.sequence - 1)
