@@ -1,7 +1,11 @@
-//! The monitoring through ActiveMQ, while the broker is away and the server is killed.
+//! The monitoring through ActiveMQ, while the broker is away and the server is killed; and through
+//! a broker that ends each session.
 
 use std::collections::BTreeSet;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -9,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use conformance::{Lab, run, until};
 use monitoring_wire::{FileRecord, Record, decode};
 use serde_json::Value;
-use testkit::{ActiveMq, Crossload, available, require_queue_python};
+use testkit::{ActiveMq, Crossload, available, free_port, require_queue_python};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const DESTINATION: &str = "/queue/xrootd.shoveler";
@@ -53,6 +57,13 @@ fn files(lines: &str, port: u16) -> BTreeSet<(String, u64)> {
     closed
 }
 
+/// Whether the spool has a packet about this file.
+fn is_kept(spool: &Path, file: &str) -> bool {
+    let entries = std::fs::read_dir(spool).expect("the spool");
+    let mut kept = entries.map(|entry| std::fs::read(entry.expect("an entry").path()).unwrap_or_default());
+    kept.any(|bytes| String::from_utf8_lossy(&bytes).contains(file))
+}
+
 #[test]
 fn packets_survive_a_broker_that_is_away_and_a_server_that_is_killed() {
     let test = "packets_survive_a_broker_that_is_away_and_a_server_that_is_killed";
@@ -85,12 +96,7 @@ fn packets_survive_a_broker_that_is_away_and_a_server_that_is_killed() {
     upload(&server, "away", 200);
     // Packets are in order: that of the next file has all about this one before it.
     upload(&server, "last", 1);
-    until("the packets are on disk", PATIENCE, || {
-        let entries = std::fs::read_dir(&spool).expect("the spool");
-        let kept = entries.map(|entry| std::fs::read(entry.expect("an entry").path()).unwrap_or_default());
-        kept.into_iter()
-            .any(|bytes| String::from_utf8_lossy(&bytes).contains("/data/last"))
-    });
+    until("the packets are on disk", PATIENCE, || is_kept(&spool, "/data/last"));
     server.process().kill_hard();
     server.start_again().expect("as before");
     upload(&server, "after", 300);
@@ -111,4 +117,114 @@ fn packets_survive_a_broker_that_is_away_and_a_server_that_is_killed() {
     let expected = [("/data/after", 300), ("/data/away", 200), ("/data/before", 100)];
     let expected = BTreeSet::from(expected.map(|(path, bytes)| (path.to_owned(), bytes)));
     assert!(files.is_superset(&expected), "{files:?}\n{}", server.log().stderr());
+}
+
+/// Messages that a hasty broker confirms in each session.
+const CONFIRMED_EACH: usize = 4;
+
+/// A broker that confirms a few messages of each session, and closes it.
+struct HastyBroker {
+    confirmed: Arc<Mutex<Vec<String>>>,
+}
+
+impl HastyBroker {
+    fn start(port: u16) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port");
+        let confirmed = Arc::new(Mutex::new(Vec::new()));
+        let kept = confirmed.clone();
+        // It ends with the test program.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // A session that breaks is followed by another.
+                let _ = confirm_some(stream, &kept);
+            }
+        });
+        Self { confirmed }
+    }
+
+    /// The packets that it has confirmed.
+    fn packets(&self) -> Vec<Vec<u8>> {
+        let bodies = self.confirmed.lock().expect("whole");
+        let packets = bodies.iter().map(|body| {
+            let message: Value = serde_json::from_str(body).expect("JSON");
+            STANDARD
+                .decode(message["data"].as_str().expect("data"))
+                .expect("base64")
+        });
+        packets.collect()
+    }
+}
+
+fn confirm_some(mut stream: TcpStream, confirmed: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    for count in 0..=CONFIRMED_EACH {
+        let mut frame = Vec::new();
+        reader.read_until(0, &mut frame)?;
+        let frame = String::from_utf8_lossy(&frame).into_owned();
+        let Some((head, body)) = frame.trim_start().trim_end_matches('\0').split_once("\n\n") else {
+            return Ok(());
+        };
+        let answer = match count {
+            0 => "CONNECTED\nversion:1.2\n\n\0".to_owned(),
+            _ => {
+                confirmed.lock().expect("whole").push(body.to_owned());
+                let receipt = head.lines().find_map(|line| line.strip_prefix("receipt:"));
+                format!("RECEIPT\nreceipt-id:{}\n\n\0", receipt.expect("a receipt"))
+            }
+        };
+        stream.write_all(answer.as_bytes())?;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    io::copy(&mut reader, &mut io::sink()).map(drop)
+}
+
+#[test]
+fn a_broker_that_ends_each_session_gets_each_packet_once() {
+    let test = "a_broker_that_ends_each_session_gets_each_packet_once";
+    let start = || {
+        let lab = Lab::new("monitoring-receipts")?;
+        let (mut options, spool, port) = (lab.options("server"), lab.fresh("spool"), free_port()?);
+        options.more = format!(
+            "[monitoring]\nbroker = \"stomp://127.0.0.1:{port}\"\nspool = {spool:?}\nflush_interval = \"1s\"\n"
+        );
+        let server = Crossload::start(options)?;
+        Ok((lab, server, spool, port))
+    };
+    let Some((lab, server, spool, port)) = available(test, start()) else {
+        return;
+    };
+    let upload = |path: &str| {
+        lab.upload(&server.clear_url(path), b"content", &[]).expect(201);
+    };
+    upload("/data/lost");
+    until("it is on disk", PATIENCE, || is_kept(&spool, "/data/lost"));
+    // As an operator, or a program that clears directories, may do it.
+    for entry in std::fs::read_dir(&spool).expect("the spool") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_some_and(|ending| ending == "packets") {
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+    let names: Vec<String> = (0..6).map(|number| format!("/data/kept-{number}")).collect();
+    for name in &names {
+        upload(name);
+    }
+    until("they are on disk", PATIENCE, || {
+        names.iter().all(|name| is_kept(&spool, name))
+    });
+    let broker = HastyBroker::start(port);
+    let has_all = |packets: &[Vec<u8>]| {
+        let texts = packets
+            .iter()
+            .map(|packet| String::from_utf8_lossy(packet).into_owned());
+        let text: String = texts.collect();
+        names.iter().all(|name| text.contains(name))
+    };
+    until("all have arrived", PATIENCE, || has_all(&broker.packets()));
+    let packets = broker.packets();
+    let different: BTreeSet<&Vec<u8>> = packets.iter().collect();
+    assert!(packets.len() > CONFIRMED_EACH, "{}", packets.len());
+    assert_eq!(different.len(), packets.len(), "some came twice");
+    let log = server.log().stderr();
+    assert!(log.contains("was removed by another program"), "{log}");
 }
