@@ -113,6 +113,25 @@ mod tests {
     use crate::made_up::Mesh;
     use types::Side;
 
+    /// Runs are imported as others have written them.
+    #[test]
+    fn no_figure_is_too_large() {
+        let run = Mesh::full(3).run(0, |_| None);
+        let most = Cell {
+            copies: u64::MAX,
+            copies_failed: u64::MAX,
+            copy_ms: u64::MAX,
+            bytes: u64::MAX,
+            ..run.cells[0].clone()
+        };
+        let mut day = LinkDay::default();
+        for _ in 0..2 {
+            day.add(&most);
+        }
+        assert_eq!((day.tried, day.failed, day.bytes), (u64::MAX, u64::MAX, u64::MAX));
+        assert_eq!(decode(&encode(&BTreeMap::from([(1, day)]))).unwrap(), [(1, day)]);
+    }
+
     #[test]
     fn a_day_adds_up() {
         let run = Mesh::full(3).run(0, |link| (link.source == "site-01").then_some(Side::Source));
