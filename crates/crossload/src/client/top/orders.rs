@@ -249,7 +249,18 @@ fn refusal(target: &Target, answer: &ServiceAnswer, shows_credential: bool) -> S
     let said = first_words(said, WORDS_CHARACTERS_MAX);
     let refused = code.is_some_and(|code| matches!(code, ErrorCode::PageForbidden | ErrorCode::Unauthenticated));
     match (answer.status, code) {
-        (300..=399, _) => "Refused: the server takes orders over TLS only; start top with its https URL".to_owned(),
+        (300..=399, _)
+            if answer
+                .location
+                .as_ref()
+                .is_none_or(|place| place.starts_with("https://")) =>
+        {
+            "Refused: the server takes orders over TLS only; start top with its https URL".to_owned()
+        }
+        (status @ 300..=399, _) => {
+            let place = first_words(answer.location.as_deref().unwrap_or_default(), WORDS_CHARACTERS_MAX);
+            format!("Refused ({status}): the server sends orders to {place}; start top with the URL there")
+        }
         _ if refused && !shows_credential => {
             "Refused: no credential was sent; give an operator's with --token-file, or over https with --proxy"
                 .to_owned()
@@ -410,6 +421,20 @@ pub(crate) mod tests {
         let ended = "client open: The job has ended\nx\n[job_terminal] r1\n";
         assert!(refused(409, ended, true).ends_with("has ended already"));
         assert!(refused(308, "", true).contains("https URL"));
+        let moved = |location: &str| {
+            let answer = ServiceAnswer {
+                status: 307,
+                location: Some(location.to_owned()),
+                retry_after_s: None,
+                body: Secret::new(""),
+            };
+            refusal(&Target::Copy("t1".to_owned()), &answer, true)
+        };
+        assert!(moved("https://q/copies/end").contains("https URL"));
+        assert_eq!(
+            moved("/elsewhere\u{1b}"),
+            "Refused (307): the server sends orders to /elsewhere\\x1b; start top with the URL there"
+        );
         assert_eq!(
             refused(500, "<b>\u{1b}]0;x\u{7}\u{202e}", true),
             "Refused (500): <b>\\x1b]0;x\\x07\\u{202e}"
