@@ -75,11 +75,20 @@ impl Configuration {
     /// # Errors
     /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
+        Self::load_with_text(file).map(|(configuration, _)| configuration)
+    }
+
+    /// As [`Configuration::load`], with the text of the file, which may be a pipe and has it only
+    /// once.
+    ///
+    /// # Errors
+    /// As [`Configuration::load`].
+    pub fn load_with_text(file: &Path) -> Result<(Self, String), Faults> {
         let read = read_text(file, CONFIGURATION_BYTES_MAX);
         let text = read.map_err(|error| Faults(vec![Mistake::unreadable(file, &error)]))?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
-        Self::parse(&text, &base, &file.display().to_string())
+        Ok((Self::parse(&text, &base, &file.display().to_string())?, text))
     }
 
     /// Reads a text; `name` stands for the file in messages.

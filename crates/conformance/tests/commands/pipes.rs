@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use conformance::{Lab, Reply, Run, Scripted, run};
+use conformance::{Lab, Reply, Run, Scripted, json_lines, run};
 use testkit::{Crossload, available};
 
 /// Runs our client as bash does with these words, in which `$0` is the client.
@@ -58,4 +58,35 @@ fn what_reports_need_is_kept_from_a_pipe_until_the_run_has_ended() {
     let seen = receiver.seen();
     let seen = seen.first().expect("a request");
     assert_eq!(seen.header("authorization"), Some("Bearer from-a-pipe"));
+}
+
+#[test]
+fn a_configuration_may_come_from_a_pipe() {
+    let test = "a_configuration_may_come_from_a_pipe";
+    let needed = Lab::new("pipes-configuration").and_then(|lab| {
+        lab.command("bash")?;
+        Ok(lab)
+    });
+    let Some(lab) = available(test, needed) else {
+        return;
+    };
+    let file = lab.file(b"[queue]\nlisten = [\"127.0.0.1:0\"]\n");
+    let arguments = [file.to_str().expect("plain")];
+    // The codes and lines of what is found.
+    let found = |given: &str| {
+        let words = format!("exec \"$0\" check --offline --json --config {given}");
+        let checked = in_bash(&lab, &words, &arguments);
+        let findings = json_lines(&checked).into_iter();
+        let findings = findings.map(|finding| (finding["code"].clone(), finding["line"].clone()));
+        findings.collect::<Vec<_>>()
+    };
+    let known = found("\"$1\"");
+    assert!(known.iter().any(|(_, line)| line.is_u64()), "{known:?}");
+    assert_eq!(found("<(cat \"$1\")"), known);
+    let refused = in_bash(&lab, r#"exec "$0" serve --config <(cat "$1")"#, &arguments).failed_with(22);
+    assert!(
+        refused.stderr.contains("crossload queue serve --config"),
+        "{}",
+        refused.said()
+    );
 }

@@ -120,10 +120,9 @@ fn print(findings: &[Finding], options: &CheckOptions) {
 
 /// All checks without network, and the configuration if it is valid.
 pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
-    match Configuration::load(file) {
+    match Configuration::load_with_text(file) {
         Err(faults) => (unreadable(&faults), None),
-        Ok(configuration) => {
-            let text = std::fs::read_to_string(file).unwrap_or_default();
+        Ok((configuration, text)) => {
             let lines = Lines::new(file, text);
             let mut findings = vec![Finding::ok("configuration", format!("{} is valid", file.display()))];
             findings.extend(writable(file));

@@ -121,9 +121,9 @@ fn take_host_files(configuration: &mut Configuration, directory: &Path) {
 /// Reads the file. That of another server is refused: it would start an empty queue in the usual
 /// directory.
 fn load(file: &Path) -> Result<Configuration, Failure> {
-    let configuration = Configuration::load(file)?;
+    let (configuration, text) = Configuration::load_with_text(file)?;
     let is_other = !configuration.exports.is_empty() || !configuration.nodes.is_empty();
-    match is_other && !server::has_section(file, "queue") {
+    match is_other && !server::has_section(&text, "queue") {
         true => Err(Failure::invalid(format!(
             "no [queue] in {0}: it is the file of crossload serve --config {0}; add [queue] to run a queue too",
             file.display()

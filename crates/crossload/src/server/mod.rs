@@ -173,9 +173,9 @@ pub(crate) fn start_threads(configuration: &Configuration) -> std::io::Result<Se
 
 /// The configuration file or the defaults, overridden by the command line.
 pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure> {
-    let mut configuration = match &options.config {
-        Some(file) => Configuration::load(file)?,
-        None => Configuration::defaults(),
+    let (mut configuration, text) = match &options.config {
+        Some(file) => Configuration::load_with_text(file)?,
+        None => (Configuration::defaults(), String::new()),
     };
     if let Some(directory) = &options.directory {
         configuration.exports.push(Export {
@@ -238,7 +238,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     }
     refuse_loops(&configuration)?;
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
-        return Err(without_exports(options.config.as_deref()));
+        return Err(without_exports(options.config.as_deref(), &text));
     }
     Ok(configuration)
 }
@@ -255,8 +255,8 @@ fn refuse_loops(configuration: &Configuration) -> Result<(), Failure> {
     }
 }
 
-fn without_exports(file: Option<&Path>) -> Failure {
-    match file.filter(|file| has_section(file, "queue")) {
+fn without_exports(file: Option<&Path>, text: &str) -> Failure {
+    match file.filter(|_| has_section(text, "queue")) {
         Some(file) => Failure::invalid(format!(
             "no export: {0} is the file of a queue; start it with crossload queue serve --config {0}",
             file.display()
@@ -267,10 +267,9 @@ fn without_exports(file: Option<&Path>) -> Failure {
     }
 }
 
-/// Whether a configuration file has this section.
-pub(crate) fn has_section(file: &Path, section: &str) -> bool {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    toml::de::DeTable::parse(&text).is_ok_and(|root| root.get_ref().contains_key(section))
+/// Whether the text of a configuration file has this section.
+pub(crate) fn has_section(text: &str, section: &str) -> bool {
+    toml::de::DeTable::parse(text).is_ok_and(|root| root.get_ref().contains_key(section))
 }
 
 /// Logs panics, which otherwise end only their own task.
@@ -565,13 +564,10 @@ mod tests {
 
     #[test]
     fn the_file_of_a_queue_is_known_as_one() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("q.toml");
-        std::fs::write(&file, "[queue]\n").unwrap();
-        let told = without_exports(Some(&file)).words;
-        assert!(told.contains("crossload queue serve --config"), "{told}");
-        std::fs::write(&file, "[server]\n").unwrap();
-        assert!(!without_exports(Some(&file)).words.contains("queue serve"));
+        let told = |text: &str| without_exports(Some(Path::new("q.toml")), text).words;
+        let queue = told("[queue]\n");
+        assert!(queue.contains("crossload queue serve --config q.toml"), "{queue}");
+        assert!(!told("[server]\n").contains("queue serve"));
     }
 
     #[test]
