@@ -12,8 +12,9 @@ use crate::failure::Result;
 use crate::stat::lookup;
 
 /// Staging succeeds for existing files. The answer is the name of the order, which clients print.
-/// To let go of a file succeeds for existing ones too, and changes nothing. An order is complete when it is answered, so it cannot be cancelled. Hints about the use of a
-/// file are accepted and ignored.
+/// To let go of a file succeeds for existing ones too, and changes nothing. An order is complete
+/// when it is answered, so it cannot be cancelled. Hints about the use of a file are accepted and
+/// ignored.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, request: &Prepare<'_>) -> Result<()> {
     if request.options.intersects(PrepareOptions::CANCEL) {
         let error = Error::new(ErrorCode::NotImplemented, Side::Client, Phase::Open);

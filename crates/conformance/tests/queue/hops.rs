@@ -137,8 +137,9 @@ fn a_queue_that_is_killed_while_a_file_is_at_the_hop_leaves_nothing_there() {
     // Large enough that both are still on their way to the hop when the next link is paused: no
     // file begins to go there while it is.
     let content = bytes(128 << 20, 72);
-    ["going", "canceled"].map(|name| way.put(name, &content));
-    let [going, canceled] = ["going", "canceled"].map(|name| way.order(name));
+    way.put("going", &content);
+    way.put("canceled", &content);
+    let (going, canceled) = (way.order("going"), way.order("canceled"));
     until("both are on their way to the hop", SOON, || {
         let goes = |job: &str| {
             let file = way.file(job);

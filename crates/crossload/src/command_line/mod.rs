@@ -132,6 +132,7 @@ fn without_false_tip(mut refusal: clap::Error) -> clap::Error {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one, and clap fills it")]
 pub(crate) enum Command {
     /// Serve directories over HTTP, WebDAV and the XRootD protocol
     ///

@@ -249,18 +249,13 @@ fn refusal(target: &Target, answer: &ServiceAnswer, shows_credential: bool) -> S
     let said = first_words(said, WORDS_CHARACTERS_MAX);
     let refused = code.is_some_and(|code| matches!(code, ErrorCode::PageForbidden | ErrorCode::Unauthenticated));
     match (answer.status, code) {
-        (300..=399, _)
-            if answer
-                .location
-                .as_ref()
-                .is_none_or(|place| place.starts_with("https://")) =>
-        {
-            "Refused: the server takes orders over TLS only; start top with its https URL".to_owned()
-        }
-        (status @ 300..=399, _) => {
-            let place = first_words(answer.location.as_deref().unwrap_or_default(), WORDS_CHARACTERS_MAX);
-            format!("Refused ({status}): the server sends orders to {place}; start top with the URL there")
-        }
+        (status, _) if answer.is_redirect() => match answer.location.as_deref() {
+            Some(place) if !place.starts_with("https://") => {
+                let place = first_words(place, WORDS_CHARACTERS_MAX);
+                format!("Refused ({status}): the server sends orders to {place}; start top with the URL there")
+            }
+            _ => "Refused: the server takes orders over TLS only; start top with its https URL".to_owned(),
+        },
         _ if refused && !shows_credential => {
             "Refused: no credential was sent; give an operator's with --token-file, or over https with --proxy"
                 .to_owned()
