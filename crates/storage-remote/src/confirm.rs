@@ -147,19 +147,69 @@ fn says_nothing(error: &Error) -> bool {
 }
 
 /// Whether the file that is there now is the one that the server said it stored: by its version, by
-/// its identity, or by the time of its last change, which is between the beginning of the upload
-/// and the answer of `since`.
+/// its identity and the time of its last change, since another client may have replaced its content
+/// in place, or by that time alone. It is between the beginning of the upload and the answer of
+/// `since`.
 fn is_ours(now: &Facts, stored: &Stored, created: Option<&CreatedFile>, began: Instant, since: Instant) -> bool {
     if let Some(version) = &stored.version {
         return now.validator().as_ref() == Some(version);
     }
-    let named = created.zip(now.identity.as_ref());
-    if let Some(is_same) = named.and_then(|(created, now)| created.identity.is_same(now)) {
-        return is_same;
+    if let Some((created, named)) = created.zip(now.identity.as_ref())
+        && let Some(is_same) = created.identity.is_same(named)
+    {
+        // Whole seconds of one clock.
+        let open_s = since.saturating_duration_since(created.at).as_secs() + 1;
+        return is_same && named.modified_s <= created.identity.modified_s.saturating_add_unsigned(open_s);
     }
     let (upload_s, waited_s) = (began.elapsed().as_secs(), since.elapsed().as_secs());
     let age_s = now.age_s.and_then(|age_s| u64::try_from(age_s).ok());
     age_s.is_some_and(|age_s| {
         age_s.saturating_add(AGE_SLACK_S) >= waited_s && age_s <= upload_s.saturating_add(BEGIN_SLACK_S)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use remote::FileIdentity;
+    use types::Location;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_client_has_replaced_in_place_is_not_ours() {
+        let place = Location::parse("root://h//f").unwrap();
+        let named = |id, modified_s| FileIdentity {
+            server: place.clone(),
+            id,
+            modified_s,
+            is_unclosed: false,
+        };
+        let now = |identity| Facts {
+            location: place.clone(),
+            size_bytes: Some(1),
+            etag: None,
+            last_modified: None,
+            age_s: None,
+            cached_s: None,
+            checksums: Vec::new(),
+            checksum_refusal: None,
+            accepts_ranges: None,
+            identity: Some(identity),
+            compares_trailers: false,
+        };
+        let created = CreatedFile {
+            identity: named(7, 1000),
+            is_new: true,
+            at: Instant::now(),
+        };
+        // It was open for three seconds.
+        let since = created.at + Duration::from_secs(3);
+        for (id, modified_s, ours) in [(7, 1000, true), (7, 1004, true), (7, 1005, false), (8, 1000, false)] {
+            let now = now(named(id, modified_s));
+            let is_ours = is_ours(&now, &Stored::default(), Some(&created), created.at, since);
+            assert_eq!(is_ours, ours, "{id} {modified_s}");
+        }
+    }
 }
