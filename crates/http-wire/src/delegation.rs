@@ -11,7 +11,7 @@ use types::{Error, ErrorCode, Phase, Side};
 
 use crate::fault::{bad_request, misbehaved};
 use crate::webdav::resolve;
-use crate::xml::escape;
+use crate::xml::{escape, is_legal};
 
 const NAMESPACE: &str = "http://www.gridsite.org/namespaces/delegation-2";
 /// What the service says of itself; davix takes it for version 2 by its first character.
@@ -267,6 +267,9 @@ fn fields(body: &[u8]) -> Result<Vec<(String, String)>, String> {
         return Err("it ends too early".to_owned());
     }
     for (_, text) in &mut all {
+        if !text.chars().all(is_legal) {
+            return Err("it has a character that XML cannot hold".to_owned());
+        }
         *text = text.trim().to_owned();
     }
     Ok(all)
@@ -350,6 +353,8 @@ mod tests {
             "<!DOCTYPE x [<!ENTITY y \"z\">]><getVersion>&y;</getVersion>",
             "<other/>",
             "<putProxy/>",
+            "<getNewProxyReq>\0</getNewProxyReq>",
+            "<getNewProxyReq>&#x0;</getNewProxyReq>",
             &deep,
             &"x".repeat(DELEGATION_BODY_BYTES_MAX + 1),
         ] {
