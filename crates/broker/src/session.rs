@@ -47,6 +47,8 @@ pub struct Session {
     offered: Beats,
     /// The number of the last receipt that was asked for.
     receipts: u64,
+    /// How many messages are sent before the first of them is confirmed.
+    window: usize,
     /// Nothing can be sent any more. Receipts may still come.
     is_broken: bool,
     heard_at: Instant,
@@ -66,6 +68,12 @@ pub struct Unconfirmed {
 }
 
 impl Unconfirmed {
+    /// How many are not confirmed.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.end - self.next).unwrap_or(usize::MAX)
+    }
+
     /// Whether each was sent and confirmed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -116,6 +124,7 @@ impl Session {
             password: login.map(|login| login.password.clone()),
             offered,
             receipts: 0,
+            window: 1,
             is_broken: false,
             heard_at: now,
             said_at: now,
@@ -140,8 +149,14 @@ impl Session {
         self.stream.local_address()
     }
 
-    /// Sends messages. What happens to them, [`Session::confirmed`] says, even if this fails.
+    /// Sends the first of these messages; the others come when they are confirmed. What happens to
+    /// them, [`Session::confirmed`] says, even if this fails.
+    ///
+    /// A session begins with one message, and sends twice as many each time: a broker that closes
+    /// while messages are on their way resets the connection, which may cost its receipts. So each
+    /// session gets on by one message at least.
     pub async fn send(&mut self, messages: &[Message<'_>]) -> Unconfirmed {
+        let messages = &messages[..messages.len().min(self.window)];
         let next = self.receipts + 1;
         let fault = self.write(messages).await.err();
         self.receipts += messages.len() as u64;
@@ -194,6 +209,9 @@ impl Session {
                 Err(error) if error.code() == ErrorCode::PeerFailed => return Err(error),
                 Err(error) => return Err(messages.fault.take().unwrap_or(error)),
             }
+        }
+        if messages.is_empty() {
+            self.window = self.window.saturating_mul(2);
         }
         Ok(usize::try_from(messages.next - before).unwrap_or(usize::MAX))
     }

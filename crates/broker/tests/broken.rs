@@ -61,15 +61,20 @@ async fn confirmations_of_something_else_confirm_nothing() {
 #[tokio::test]
 async fn what_a_broker_confirms_before_it_leaves_is_confirmed() {
     let tls = ClientTls::load(&Trust::default()).unwrap().0;
-    let receipts = b"RECEIPT\nreceipt-id:2\n\n\0RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:4\n\n\0";
-    let refusal = b"ERROR\nmessage:no room\n\n\0";
+    let first: &'static [u8] = b"RECEIPT\nreceipt-id:1\n\n\0";
+    let (second, refusal) = (b"RECEIPT\nreceipt-id:2\n\n\0", b"ERROR\nmessage:no room\n\n\0");
     for (last, code) in [(&b""[..], ErrorCode::PeerClosed), (&refusal[..], ErrorCode::PeerFailed)] {
-        let both: &'static [u8] = [&receipts[..], last].concat().leak();
-        let broker = answering(vec![b"CONNECTED\nversion:1.2\n\n\0", both]);
+        let both: &'static [u8] = [&second[..], last].concat().leak();
+        let broker = answering(vec![b"CONNECTED\nversion:1.2\n\n\0", first, both]);
         let mut session = Session::open(&broker, None, &tls).await.unwrap();
         let mut sent = session.send(&[MESSAGE; 4]).await;
-        assert_eq!(session.confirmed(&mut sent).await.unwrap(), 2);
+        assert_eq!(sent.len(), 1, "carefully");
+        assert_eq!(session.confirmed(&mut sent).await.unwrap(), 1);
+        let mut sent = session.send(&[MESSAGE; 3]).await;
+        assert_eq!(sent.len(), 2, "more at once");
+        assert_eq!(session.confirmed(&mut sent).await.unwrap(), 1);
         let error = session.confirmed(&mut sent).await.unwrap_err();
+        assert_eq!(sent.len(), 1);
         assert_eq!(error.code(), code, "{error}");
     }
 }

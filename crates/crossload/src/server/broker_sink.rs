@@ -251,14 +251,17 @@ impl BrokerSink {
             is_persistent: true,
             headers: &[],
         });
-        let mut sent = session.send(&messages.collect::<Vec<_>>()).await;
+        let messages: Vec<_> = messages.collect();
         let (spooled, mut count) = (Arc::new(spooled), 0);
-        while !sent.is_empty() {
-            let more = session.confirmed(&mut sent).await?;
-            count += more;
-            *has_sent = true;
-            self.confirmed(spooled.clone(), count, more).await?;
-            self.works();
+        while count < messages.len() {
+            let mut sent = session.send(&messages[count..]).await;
+            while !sent.is_empty() {
+                let more = session.confirmed(&mut sent).await?;
+                count += more;
+                *has_sent = true;
+                self.confirmed(spooled.clone(), count, more).await?;
+                self.works();
+            }
         }
         Ok(())
     }

@@ -194,21 +194,24 @@ impl Push {
                 is_persistent: self.settings.is_persistent,
                 headers,
             });
-        let mut sent = session.send(&outgoing.collect::<Vec<_>>()).await;
+        let outgoing: Vec<_> = outgoing.collect();
         let (mut count, mut moved_at) = (0, Instant::now());
-        while !sent.is_empty() {
-            match session.confirmed(&mut sent).await {
-                Ok(more) => count += more,
-                Err(error) => {
-                    let _ = self.move_to(place_after(batch, count)).await;
-                    return Err(error.into());
+        while count < outgoing.len() {
+            let mut sent = session.send(&outgoing[count..]).await;
+            while !sent.is_empty() {
+                match session.confirmed(&mut sent).await {
+                    Ok(more) => count += more,
+                    Err(error) => {
+                        let _ = self.move_to(place_after(batch, count)).await;
+                        return Err(error.into());
+                    }
                 }
-            }
-            *has_sent = true;
-            // A slow broker may take longer for a batch than the lease lasts.
-            if moved_at.elapsed() >= BROKER_LEASE_RENEWAL {
-                moved_at = Instant::now();
-                self.move_to(place_after(batch, count)).await?;
+                *has_sent = true;
+                // A slow broker may take longer for a batch than the lease lasts.
+                if moved_at.elapsed() >= BROKER_LEASE_RENEWAL {
+                    moved_at = Instant::now();
+                    self.move_to(place_after(batch, count)).await?;
+                }
             }
         }
         Ok(())
