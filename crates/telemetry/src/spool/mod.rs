@@ -295,7 +295,7 @@ impl Spool {
     fn lose(&mut self, part: Part, to: u64, packets: u64, why: &str) {
         self.lost += packets;
         let name = name(part.number);
-        self.damage = Some(format!("{name} {why}: {packets} packets or more are lost"));
+        self.damage = Some(format!("{name} {why}; packets lost: at least {packets}"));
         self.advance(part.number, to, packets);
     }
 
