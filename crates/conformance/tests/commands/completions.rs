@@ -11,13 +11,13 @@ const SHELLS: [[&str; 2]; 3] = [
         "source \"$1\"; \
          COMP_WORDS=(crossload que); COMP_CWORD=1; _crossload crossload que crossload; printf '%s\\n' \"${COMPREPLY[@]}\"; \
          COMP_WORDS=(crossload queue sub); COMP_CWORD=2; _crossload crossload sub queue; printf '%s\\n' \"${COMPREPLY[@]}\"; \
-         COMP_WORDS=(crossload ls --caca); COMP_CWORD=2; _crossload crossload --caca ls; printf '%s\\n' \"${COMPREPLY[@]}\"",
+         COMP_WORDS=(crossload ls --cace); COMP_CWORD=2; _crossload crossload --cace ls; printf '%s\\n' \"${COMPREPLY[@]}\"",
     ],
     // Without a terminal zsh completes nothing, but reads it.
     ["zsh", "zsh -n \"$1\" && echo queue && echo submit && echo --cacert"],
     [
         "fish",
-        "source $argv[1]; complete -C 'crossload que'; complete -C 'crossload queue sub'; complete -C 'crossload ls --caca'",
+        "source $argv[1]; complete -C 'crossload que'; complete -C 'crossload queue sub'; complete -C 'crossload ls --cace'",
     ],
 ];
 
