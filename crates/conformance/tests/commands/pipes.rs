@@ -25,7 +25,7 @@ fn authorities_may_come_from_a_pipe() {
     };
     let authority = lab.authority().ca_file();
     let arguments = [authority.to_str().expect("plain"), &server.url("")];
-    in_bash(&lab, r#"exec "$0" ls "$2""#, &arguments).failed_with(104);
+    in_bash(&lab, r#"exec "$0" ls "$2""#, &arguments).failed_with(71);
     in_bash(&lab, r#"exec "$0" ls --cacert <(cat "$1") "$2""#, &arguments).succeeded();
     let empty = in_bash(&lab, r#"exec "$0" ls --cacert <(true) "$2""#, &arguments).failed_with(22);
     assert!(
