@@ -255,7 +255,9 @@ fn a_source_that_is_untrue_is_at_fault_and_not_who_complains() {
             Lie::Checksum => &["pull"][..],
             _ => &["pull", "streamed"],
         };
-        let expected = modes.iter().map(|mode| format!("LIAR>HONEST http {mode}: source {what}"));
+        let expected = modes
+            .iter()
+            .map(|mode| format!("LIAR>HONEST http {mode}: source {what}"));
         let expected = expected.collect::<Vec<_>>();
         assert_eq!(failed(&last_json(&run)), expected, "{lie:?}: {}", run.said());
         assert_eq!(visible(&honest.path), Vec::<String>::new(), "{lie:?}");
