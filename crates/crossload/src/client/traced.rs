@@ -1,6 +1,6 @@
 //! Spans of the client: its copies, and the jobs that it submits.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use endpoint::ids::fresh_span;
 use http_wire::TRACEPARENT;
@@ -14,7 +14,7 @@ use crate::command_line::{Command, QueueAction};
 use crate::failure::Failure;
 use crate::made_client::new_client;
 use crate::output;
-use crate::traces::steps::{phases, steps};
+use crate::traces::steps::{ErrorNames, with_progress};
 use crate::traces::{Collector, Traces};
 
 /// The traces of a command, if it is one that has any.
@@ -89,12 +89,8 @@ impl Begun {
             .text("crossload.destination", &target)
             .number("crossload.bytes", progress.moved_bytes())
             .number("crossload.resumed", progress.resumed().into());
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let marks = progress.marks();
-        let marks: Vec<_> = marks.iter().map(|(phase, at)| (phase.name(), micros(*at))).collect();
-        let mut all = phases(&span, &marks, micros(progress.elapsed()), self.began);
-        all.extend(steps(&span, &progress.step_times(), self.began));
-        all.into_iter().chain([span]).for_each(|span| traces.export(span));
+        let all = with_progress(span, progress, progress.elapsed(), self.began);
+        all.into_iter().for_each(|span| traces.export(span));
     }
 
     /// Exports the span of the submission of a job.
@@ -118,10 +114,11 @@ impl Begun {
             SystemTime::now(),
         );
         let Some(error) = error else { return span };
-        let (code, side, phase) = (error.code().name(), error.side().name(), error.phase().name());
-        span.text("error.type", code)
-            .text("crossload.error.side", side)
-            .text("crossload.error.phase", phase)
-            .failed(&format!("{side} {phase}: {code}"))
+        let names = ErrorNames {
+            code: error.code().name(),
+            side: error.side().name(),
+            phase: error.phase().name(),
+        };
+        names.failing(span)
     }
 }

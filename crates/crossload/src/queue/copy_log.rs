@@ -15,7 +15,7 @@ use types::{Location, SpanContext};
 
 use crate::server::log::Log;
 use crate::traces::Traces;
-use crate::traces::steps::{phases, steps};
+use crate::traces::steps::{ErrorNames, with_progress};
 
 /// A copier whose attempts are in the log.
 pub(super) struct LoggedCopier {
@@ -92,20 +92,17 @@ fn spans(
         CopyResult::Failed { problem, .. }
         | CopyResult::Hold { problem, .. }
         | CopyResult::Wait { problem, .. }
-        | CopyResult::Remains { problem, .. } => span
-            .text("error.type", &problem.code)
-            .text("crossload.error.side", &problem.side)
-            .text("crossload.error.phase", &problem.phase)
-            .failed(&format!("{} {}: {}", problem.side, problem.phase, problem.code)),
+        | CopyResult::Remains { problem, .. } => {
+            let names = ErrorNames {
+                code: &problem.code,
+                side: &problem.side,
+                phase: &problem.phase,
+            };
+            names.failing(span)
+        }
         CopyResult::Finished { .. } | CopyResult::Found { .. } | CopyResult::Hop { .. } => span,
     };
-    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let marks = progress.marks();
-    let marks: Vec<_> = marks.iter().map(|(phase, at)| (phase.name(), micros(*at))).collect();
-    let mut spans = phases(&span, &marks, micros(took), began);
-    spans.extend(steps(&span, &progress.step_times(), began));
-    spans.push(span);
-    spans
+    with_progress(span, progress, took, began)
 }
 
 /// What happened to a file. Its URLs are stored without what may be secret.

@@ -9,7 +9,7 @@ use endpoint::{ErrorFacts, Protocol, RequestRecord, TransferRecord};
 use telemetry::{Span, SpanKind};
 use types::{Location, SpanContext};
 
-use super::steps::{after, before, phases, steps};
+use super::steps::{ErrorNames, after, before, with_parts};
 
 /// Methods that can be names of spans: the others are what a client likes (semantic conventions for
 /// HTTP spans, `http.request.method`).
@@ -57,12 +57,12 @@ pub(crate) fn of_request(record: &RequestRecord, context: SpanContext, ended: Sy
         .number("crossload.bytes_in", record.bytes_in)
         .number("crossload.bytes_out", record.bytes_out);
     if let Some(error) = &record.error {
-        span = with_error(span, error);
         // A mistake of the client is no failure of the server (semantic conventions for HTTP).
         let is_clients = record.status.is_some_and(http_wire::is_clients_fault);
-        if record.protocol == Protocol::Xroot || !is_clients {
-            span = span.failed(&reason(error));
-        }
+        span = match record.protocol == Protocol::Http && is_clients {
+            true => names(error).on(span),
+            false => names(error).failing(span),
+        };
     }
     Some(span)
 }
@@ -116,14 +116,12 @@ fn with_moments(span: Span, record: &RequestRecord, began: SystemTime) -> Span {
     known.fold(span, |span, (name, us)| span.event(name, after(began, us)))
 }
 
-fn with_error(span: Span, error: &ErrorFacts) -> Span {
-    span.text("error.type", error.code)
-        .text("crossload.error.side", error.side)
-        .text("crossload.error.phase", error.phase)
-}
-
-fn reason(error: &ErrorFacts) -> String {
-    format!("{} {}: {}", error.side, error.phase, error.code)
+fn names(error: &ErrorFacts) -> ErrorNames<'_> {
+    ErrorNames {
+        code: error.code,
+        side: error.side,
+        phase: error.phase,
+    }
 }
 
 /// The spans of a third-party copy that has ended at `ended`: the whole, and its phases.
@@ -146,12 +144,9 @@ pub(crate) fn of_copy(record: &TransferRecord, context: SpanContext, ended: Syst
             .number("server.port", remote.port().into());
     }
     if let Some(error) = &record.error {
-        span = with_error(span, error).failed(&reason(error));
+        span = names(error).failing(span);
     }
-    let mut spans = phases(&span, &record.phases_us, record.total_us, began);
-    spans.extend(steps(&span, &record.steps, began));
-    spans.push(span);
-    spans
+    with_parts(span, &record.phases_us, &record.steps, record.total_us, began)
 }
 
 #[cfg(test)]
@@ -162,6 +157,7 @@ mod tests {
     use telemetry::{TraceSource, export_request};
     use types::{Error, ErrorCode, Phase, Side};
 
+    use super::super::steps::phases;
     use super::*;
 
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
