@@ -10,7 +10,7 @@
 mod records;
 
 use std::collections::VecDeque;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -169,9 +169,8 @@ impl Spool {
     /// it would not be found again.
     fn leave_changed(&mut self) {
         if let (Some(file), Some(part)) = (&self.open, self.parts.back()) {
-            let path = path(&self.directory, part.number);
-            let has_length = std::fs::symlink_metadata(&path).is_ok_and(|there| there.len() == part.bytes);
-            if !has_length || !is_at(file, &path) {
+            let there = std::fs::symlink_metadata(path(&self.directory, part.number));
+            if !there.is_ok_and(|there| there.len() == part.bytes && is_same(file, &there)) {
                 self.open = None;
             }
         }
@@ -449,8 +448,12 @@ fn locked(directory: &Path) -> io::Result<File> {
 
 /// Whether an open file still is the one of this name.
 fn is_at(file: &File, path: &Path) -> bool {
-    let (here, there) = (file.metadata(), std::fs::symlink_metadata(path));
-    here.is_ok_and(|here| there.is_ok_and(|there| (here.dev(), here.ino()) == (there.dev(), there.ino())))
+    std::fs::symlink_metadata(path).is_ok_and(|there| is_same(file, &there))
+}
+
+fn is_same(file: &File, there: &Metadata) -> bool {
+    let here = file.metadata();
+    here.is_ok_and(|here| (here.dev(), here.ino()) == (there.dev(), there.ino()))
 }
 
 /// A file for its owner only, made if it is missing.
