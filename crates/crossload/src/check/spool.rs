@@ -43,20 +43,10 @@ pub(super) fn check(
         return Some(unusable(file));
     }
     let wanted_bytes = wanted.spool_bytes.0;
-    let says = match free_space(there) {
-        Some((_, all)) if all > 0 && wanted_bytes > all => {
-            let all = binary_size(all);
-            format!(
-                "the spool {shown} may take {}, and its file system has {all}",
-                binary_size(wanted_bytes)
-            )
-        }
+    let room = match free_space(there) {
+        Some((_, all)) if all > 0 && wanted_bytes > all => binary_size(all),
         Some((free, _)) if wanted_bytes > free.saturating_add(held_bytes(spool)) => {
-            let free = binary_size(free);
-            format!(
-                "the spool {shown} may take {}, and its file system has only {free} free",
-                binary_size(wanted_bytes)
-            )
+            format!("only {} free", binary_size(free))
         }
         _ => {
             return Some(Finding::ok(
@@ -65,7 +55,10 @@ pub(super) fn check(
             ));
         }
     };
-    let says = format!("{says}: new packets are lost when the disk is full");
+    let says = format!(
+        "the spool {shown} may take {}, and its file system has {room}: new packets are lost when the disk is full",
+        binary_size(wanted_bytes)
+    );
     let finding = Finding::warning("monitoring_spool_too_large", says).at(lines.of("monitoring", "spool_bytes"));
     Some(finding.change("lower spool_bytes, or use a larger file system"))
 }
