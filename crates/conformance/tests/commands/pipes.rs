@@ -3,7 +3,13 @@
 use std::process::Command;
 
 use conformance::{Lab, Reply, Run, Scripted, json_lines, run};
-use testkit::{Crossload, available};
+use testkit::{Crossload, Result, available};
+
+fn lab_with_bash(name: &str) -> Result<Lab> {
+    let lab = Lab::new(name)?;
+    lab.command("bash")?;
+    Ok(lab)
+}
 
 /// Runs our client as bash does with these words, in which `$0` is the client.
 fn in_bash(lab: &Lab, words: &str, arguments: &[&str]) -> Run {
@@ -15,8 +21,7 @@ fn in_bash(lab: &Lab, words: &str, arguments: &[&str]) -> Run {
 #[test]
 fn authorities_may_come_from_a_pipe() {
     let test = "authorities_may_come_from_a_pipe";
-    let started = Lab::new("pipes").and_then(|lab| {
-        lab.command("bash")?;
+    let started = lab_with_bash("pipes").and_then(|lab| {
         let server = lab.crossload(lab.options("se"))?;
         Ok((lab, server))
     });
@@ -38,11 +43,7 @@ fn authorities_may_come_from_a_pipe() {
 #[test]
 fn what_reports_need_is_kept_from_a_pipe_until_the_run_has_ended() {
     let test = "what_reports_need_is_kept_from_a_pipe_until_the_run_has_ended";
-    let needed = Lab::new("pipes-webhook").and_then(|lab| {
-        lab.command("bash")?;
-        Ok(lab)
-    });
-    let Some(lab) = available(test, needed) else {
+    let Some(lab) = available(test, lab_with_bash("pipes-webhook")) else {
         return;
     };
     let receiver = Scripted::start(|seen| Reply::whole(seen, "204 No Content", &[], b""));
@@ -63,11 +64,7 @@ fn what_reports_need_is_kept_from_a_pipe_until_the_run_has_ended() {
 #[test]
 fn a_configuration_may_come_from_a_pipe() {
     let test = "a_configuration_may_come_from_a_pipe";
-    let needed = Lab::new("pipes-configuration").and_then(|lab| {
-        lab.command("bash")?;
-        Ok(lab)
-    });
-    let Some(lab) = available(test, needed) else {
+    let Some(lab) = available(test, lab_with_bash("pipes-configuration")) else {
         return;
     };
     let file = lab.file(b"[queue]\nlisten = [\"127.0.0.1:0\"]\n");
