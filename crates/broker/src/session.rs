@@ -55,7 +55,7 @@ pub struct Session {
     said_at: Instant,
 }
 
-/// Messages that were sent, and of which some are not confirmed.
+/// Messages that were sent. The broker has yet to confirm some of them.
 #[derive(Debug)]
 pub struct Unconfirmed {
     /// The receipts of the first of them that is not confirmed, and behind the last one.

@@ -192,7 +192,10 @@ fn each_of(lab: &Lab, pairs: &[Pair], check: &(impl Fn(&Lab, &Pair) + Sync)) {
     let try_pairs = || {
         while let Some(pair) = pairs.get(next.fetch_add(1, Ordering::Relaxed)) {
             if catch_unwind(AssertUnwindSafe(|| check(lab, pair))).is_err() {
-                failed.lock().expect("nobody panics with it").push(pair.name.as_str());
+                failed
+                    .lock()
+                    .expect("no thread panics while it holds the lock")
+                    .push(pair.name.as_str());
             }
         }
     };
@@ -201,7 +204,7 @@ fn each_of(lab: &Lab, pairs: &[Pair], check: &(impl Fn(&Lab, &Pair) + Sync)) {
             scope.spawn(try_pairs);
         }
     });
-    let failed = failed.into_inner().expect("nobody panics with it");
+    let failed = failed.into_inner().expect("no thread panics while it holds the lock");
     assert!(failed.is_empty(), "{failed:?}, see above");
 }
 

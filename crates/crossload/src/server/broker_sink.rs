@@ -276,7 +276,7 @@ impl BrokerSink {
         .await
     }
 
-    /// The broker has the first `count` packets, of which `more` are new.
+    /// The broker has confirmed the first `count` packets, and `more` of them only now.
     async fn confirmed(self: &Arc<Self>, spooled: Arc<Spooled>, count: usize, more: usize) -> Result<(), Error> {
         let this = self.clone();
         execution::blocking_try(Side::Active, Phase::Transfer, move || {
