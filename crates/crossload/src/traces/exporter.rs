@@ -134,7 +134,11 @@ impl Exporter {
         self.counts.rejected.fetch_add(rejected, Ordering::Relaxed);
         self.counts.sent.fetch_add(count - rejected, Ordering::Relaxed);
         if rejected > 0 {
-            return self.fail(&format!("it rejected {rejected} of {count} spans: {}", answer.message));
+            let reason = match answer.message.as_str() {
+                "" => ", and gave no reason".to_owned(),
+                message => format!(": {message}"),
+            };
+            return self.fail(&format!("it rejected {rejected} of {count} spans{reason}"));
         }
         if std::mem::take(&mut self.is_failing) {
             (self.report)(None);
