@@ -83,7 +83,7 @@ impl ExportRules {
     /// Whether locks can be taken: where nothing can be changed, there is nothing to lock.
     #[must_use]
     pub fn has_locks(&self) -> bool {
-        self.locks && !self.read_only
+        self.locks && self.allows_changes()
     }
 
     /// Whether some client could be allowed to change something here.
