@@ -1,8 +1,6 @@
 //! A broker, and how we log in there.
 
-use std::net::IpAddr;
-
-use types::Secret;
+use types::{Secret, is_loopback_host};
 
 /// The schemes of brokers, each with its usual port.
 const SCHEMES: [Scheme; 2] = [
@@ -69,10 +67,7 @@ impl Broker {
     /// machine.
     #[must_use]
     pub fn is_in_clear_text(&self) -> bool {
-        let host = self.host();
-        let address = host.parse::<IpAddr>();
-        let is_here = host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback());
-        !self.is_encrypted && !is_here
+        !self.is_encrypted && !is_loopback_host(self.host())
     }
 
     /// Its port.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use types::Location;
+use types::{Location, is_loopback_host};
 
 use crate::section;
 use crate::section::{Purpose, RESTART};
@@ -38,8 +38,7 @@ impl Traces {
         let place = self.endpoint.as_deref().map(Location::parse);
         match place {
             Some(Ok(place)) if place.is_http() => {
-                let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&place.host());
-                if self.headers_file.is_some() && !place.is_encrypted() && !is_local {
+                if self.headers_file.is_some() && !place.is_encrypted() && !is_loopback_host(place.host()) {
                     faults.push("headers_file: it may hold a credential; give endpoint an https URL".to_owned());
                 }
             }

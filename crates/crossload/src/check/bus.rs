@@ -11,7 +11,7 @@ use net::address::AddressPolicy;
 use net::dial::dial;
 use serde::Deserialize;
 use tokio::io::AsyncReadExt as _;
-use types::{Location, Side};
+use types::{Location, Side, is_loopback_host};
 
 use super::finding::Finding;
 use super::lines::Lines;
@@ -39,7 +39,7 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
                 let finding = Finding::error("bus_server_malformed", says).at(lines.of("bus", "servers"));
                 findings.push(finding.change("write it as \"tls://bus.example.org:4222\""));
             }
-            Some(place) if bus.clear_text && bus.password_file.is_some() && !is_loopback(&place.host) => {
+            Some(place) if bus.clear_text && bus.password_file.is_some() && !is_loopback_host(&place.host) => {
                 let says = format!("the password for the message bus goes to {} in clear text", place.host);
                 let finding = Finding::warning("bus_clear_text", says).at(lines.of("bus", "clear_text"));
                 findings.push(finding.change("set `tls` in nats-server.conf, and remove clear_text"));
@@ -50,11 +50,6 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
     findings.extend(unusual_name(configuration, lines));
     findings.extend(same_names(configuration, lines));
     findings
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.parse::<std::net::IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Redirectors expect a node's name to follow from its URL.

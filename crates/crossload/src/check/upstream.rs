@@ -1,13 +1,11 @@
 //! Checks the servers behind exports with `remote` or `s3`: what is configured for them, whether
 //! each answers, accepts our credential, has the directory, and what it tells of files.
 
-use std::net::IpAddr;
-
 use config::{Configuration, Export, UpstreamIdentity};
 use net::tls::ClientTls;
 use remote::{Client, Resource};
 use storage_remote::{Credential, Found, Identity, Upstream};
-use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side};
+use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Side, is_loopback_host};
 
 use super::finding::{Finding, Position, Severity};
 use super::lines::Lines;
@@ -62,7 +60,7 @@ fn unusable_file(key: &UpstreamKey, at: impl Fn(&str) -> Position) -> Option<Fin
 fn clear_text(key: &UpstreamKey, export: &Export, at: impl Fn(&str) -> Position) -> Option<Finding> {
     let url = key.configured_url();
     let place = Location::parse(&url).ok()?;
-    if !place.is_http() || place.is_encrypted() || is_this_machine(place.host()) {
+    if !place.is_http() || place.is_encrypted() || is_loopback_host(place.host()) {
         return None;
     }
     let (key, says) = match export.s3 {
@@ -72,11 +70,6 @@ fn clear_text(key: &UpstreamKey, export: &Export, at: impl Fn(&str) -> Position)
     let says = format!("{url} is in clear text: {says} anyone on the way can read and change files");
     let finding = Finding::warning("upstream_clear_text", says).at(at(key));
     Some(finding.change("write https://, or use http:// on one machine only"))
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Identities of clients that no client can have.
