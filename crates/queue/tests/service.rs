@@ -845,7 +845,8 @@ async fn equal_shares_by_bytes_give_small_files_more_turns() {
     service.stop().await;
     let starts = bench.script.starts.lock().unwrap();
     let of_large = starts[..110].iter().filter(|(vo, _)| vo == "large").count();
-    assert!((5..=20).contains(&of_large), "{of_large} of 110 instead of 10");
+    let order: String = starts[..110].iter().map(|(vo, _)| &vo[..1]).collect();
+    assert!((5..=20).contains(&of_large), "{of_large} of 110 instead of 10: {order}");
 }
 
 #[tokio::test]
