@@ -242,14 +242,14 @@ impl Round<'_, '_> {
         holders.iter().all(|holder| self.tree.branches[*holder].promised > 0)
     }
 
-    /// Charges the user of a queue for a start.
-    pub(super) fn charge_holders(&mut self, queue: usize) {
+    /// Charges the user of a queue for the start of a file of this size.
+    pub(super) fn charge_holders(&mut self, queue: usize, bytes: u64) {
         for at in 0..self.tree.contention.holders(queue).len() {
             let mut branch = self.tree.contention.holders(queue)[at];
             let promised = &mut self.tree.branches[branch].promised;
             *promised = promised.saturating_sub(1);
             while self.tree.branches[branch].parent != CONTENDED {
-                self.charge(branch, 0);
+                self.charge(branch, bytes);
                 branch = self.tree.branches[branch].parent;
             }
         }

@@ -258,6 +258,37 @@ fn shares_of_activities_hold_by_bytes() {
     assert!((got - 0.75).abs() < 0.0375, "{got}");
 }
 
+/// Also where a full storage has several slots to give at once, which are promised to users first.
+#[test]
+fn shares_by_bytes_hold_at_a_contended_storage() {
+    let mut queues = vec![
+        queue("a", "d", "cms", 3, 1_000_000),
+        queue("a", "d", "atlas", 3, 1_000_000),
+    ];
+    queues[0].average_bytes = Some(1_000_000_000);
+    queues[1].average_bytes = Some(4_000_000_000);
+    let rules = Rules {
+        inbound: HashMap::from([("d".to_owned(), 4)]),
+        links: HashMap::from([(("a".to_owned(), "d".to_owned()), 3)]),
+        ..Rules::default()
+    };
+    let (mut scheduler, mut starts) = (Scheduler::default(), [0_u32; 2]);
+    for step in 0..500 {
+        let decision = scheduler.decide(&Inputs {
+            now_ms: step * 1000,
+            queues: &queues,
+            policy: &rules,
+            places: 50,
+            share_unit: ShareUnit::Bytes,
+        });
+        for grant in decision {
+            starts[grant.queue] += grant.count;
+        }
+    }
+    assert_eq!(starts[0] + starts[1], 1500);
+    assert!((285..=315).contains(&starts[1]), "{starts:?} instead of 1200 and 300");
+}
+
 #[test]
 fn priority_goes_first_within_an_activity_and_age_raises_it() {
     let queues = [queue("a", "d", "cms", 1, 10), queue("a", "d", "cms", 5, 10)];

@@ -51,9 +51,9 @@ impl<'a, 'b> Round<'a, 'b> {
         f64::from(self.inputs.places - self.places)
     }
 
-    /// Whether a branch's use is counted in bytes.
+    /// Whether a branch's use is counted in bytes: all shares, not the turns of storages.
     fn is_by_bytes(&self, branch: usize) -> bool {
-        let is_storage = matches!(self.tree.branches[branch].level, Level::Storage | Level::Holder);
+        let is_storage = self.tree.branches[branch].level == Level::Storage;
         self.inputs.share_unit == ShareUnit::Bytes && !is_storage
     }
 
@@ -235,7 +235,7 @@ impl<'a, 'b> Round<'a, 'b> {
         for branch in path.all() {
             self.charge(branch, bytes);
         }
-        self.charge_holders(queue);
+        self.charge_holders(queue, bytes);
         for limit in self.tree.branches[path.flow].limits.all() {
             let limit = &mut self.tree.limits[limit];
             limit.active += 1;
