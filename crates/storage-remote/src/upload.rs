@@ -21,11 +21,11 @@ use storage::{
     WriteOrder,
 };
 use tokio::sync::Mutex;
-use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, LogicalPath, Phase, Result, Side};
+use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, LogicalPath, Phase, Result, Side};
 
 use crate::fault::fault;
 use crate::limits::{EARLY_BATCHES_MAX, EARLY_BYTES_MAX, EARLY_STEP_BYTES, SENT_RANGES_MAX};
-use crate::minter::{CHANGE, CREATE, REPLACE};
+use crate::minter::{CHANGE, CREATE, LOOK, REPLACE};
 use crate::stat::FILE_MODE;
 use crate::upstream::Upstream;
 
@@ -88,7 +88,7 @@ impl RemoteUpload {
             overwrite: options.overwrite == Overwrite::Allow || replaces_silently,
             is_absent: is_guarded,
             declared: Vec::new(),
-            compares_trailers_at: None,
+            compares_trailers_at: compares_trailers_at(upstream, path, options).await,
             modified: None,
         };
         let mut this = Self {
@@ -114,7 +114,7 @@ impl RemoteUpload {
             this.is_any_order = outlet.takes_any_order();
             this.way.get_mut().outlet = Some(outlet);
         }
-        if are_objects && !keeps_adler32 {
+        if !keeps_adler32 && (are_objects || this.put.compares_trailers_at.is_some()) {
             this.way.get_mut().hasher = Some(Hasher::new(&[ChecksumAlgorithm::Adler32]));
         }
         Ok(this)
@@ -279,13 +279,12 @@ impl RemoteUpload {
         }
         let (stored, created) = match &self.parts {
             Some(parts) => (parts.complete().await, None),
-            None => self.end_content(&mut way).await?,
+            None => self.end_content(&mut way, facts).await?,
         };
         let stored = stored.map_err(|error| self.blame(&error))?;
         drop(creating);
         if let Some(Validator::Tag(etag)) = &stored.version {
-            let own = way.hasher.take().map(Hasher::finish).unwrap_or_default();
-            let sums: Vec<Checksum> = facts.checksums.iter().cloned().chain(own).collect();
+            let sums = way.sums(facts);
             self.upstream.keep(&self.resource(CHANGE), Some(etag), &sums).await;
         }
         self.confirm(facts, &stored, created.as_ref()).await
@@ -317,13 +316,16 @@ impl RemoteUpload {
     }
 
     /// Sends what was held back, and waits for the server's answer.
-    async fn end_content(&self, way: &mut Way) -> Result<(Result<Stored>, Option<CreatedFile>)> {
+    async fn end_content(&self, way: &mut Way, facts: &CommitFacts) -> Result<(Result<Stored>, Option<CreatedFile>)> {
         if self.put.size_bytes == Some(0) {
             way.outlet = Some(self.ask().await?);
         }
         let last = way.held_back.take();
         way.send(last).await.map_err(|error| self.blame(&error))?;
-        let outlet = way.outlet.take().ok_or_else(|| self.broken())?;
+        let mut outlet = way.outlet.take().ok_or_else(|| self.broken())?;
+        if self.put.compares_trailers_at.is_some() {
+            outlet.declare(&way.sums(facts));
+        }
         let created = outlet.created();
         Ok((outlet.finish().await, created))
     }
@@ -345,6 +347,22 @@ impl RemoteUpload {
     }
 }
 
+/// The server, if it has a file that the upload replaces and compares a checksum behind the content
+/// first, in clear text: what is damaged on the way must not replace a good file. TLS finds damage
+/// itself.
+async fn compares_trailers_at(upstream: &Upstream, path: &LogicalPath, options: &UploadOptions) -> Option<Location> {
+    let root = upstream.root();
+    if options.overwrite == Overwrite::Refuse || !root.is_http() || root.is_encrypted() || upstream.is_object_store() {
+        return None;
+    }
+    // Whatever is wrong there, the upload will show.
+    let facts = upstream.client.head(&upstream.resource_for(path, LOOK), &[]).await;
+    facts
+        .ok()
+        .filter(|facts| facts.compares_trailers)
+        .map(|facts| facts.location)
+}
+
 impl Way {
     fn new() -> Self {
         Self {
@@ -359,6 +377,12 @@ impl Way {
             counted_bytes: 0,
             hasher: None,
         }
+    }
+
+    /// The checksums of all that came, with those that were computed for the server only.
+    fn sums(&mut self, facts: &CommitFacts) -> Vec<Checksum> {
+        let own = self.hasher.take().map(Hasher::finish).unwrap_or_default();
+        facts.checksums.iter().cloned().chain(own).collect()
     }
 
     /// What came early, and whose turn it is now.

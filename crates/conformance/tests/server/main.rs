@@ -20,5 +20,6 @@ mod secrets;
 mod space_report;
 mod tracing;
 mod upstream;
+mod upstream_damaged;
 mod upstream_identity;
 mod watched;
