@@ -163,6 +163,8 @@ pub(crate) const STAGE_LOOK_PAUSE_MIN: Duration = Duration::from_millis(500);
 pub(crate) const STAGE_LOOK_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Looks in a row that may fail while staging is waited for: about ten minutes.
 pub(crate) const STAGE_LOOK_FAILURES_MAX: u32 = 25;
+/// Longest list of checks of a server: a redirector has one for each of its 10 000 nodes.
+pub(crate) const READY_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest status of a node.
 pub(crate) const NODE_ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// Links that the metrics of a queue report one by one. Monitoring keeps a series for each state of

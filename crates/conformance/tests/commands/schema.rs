@@ -204,6 +204,8 @@ fn lines_about_this_machine(site: &Site, all: &mut JsonLines) {
         &["check", "--json", "--offline", "--config", &configuration],
         &[],
     );
+    let admin = server.admin_url("").expect("an admin door");
+    add("healthy", &["healthy", "--json", &admin], &[]);
     let line = br#"{"time":"2026-11-30T06:00:01.500Z","event":"request","request_id":"65f2a1c09b3d"}"#;
     let log = shown(&lab.file(line));
     add("trace", &["trace", "--json", "65f2a1c09b3d", "--log", &log], &[]);
@@ -244,7 +246,7 @@ fn json_fits_its_schema() {
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node`, `why` and `top`
 /// by the tests of queues, clusters and pages, that of `cleanup` by those of S3, that of `report`
 /// by its own.
-const WITH_SCHEMA: [&str; 77] = [
+const WITH_SCHEMA: [&str; 78] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -281,6 +283,7 @@ const WITH_SCHEMA: [&str; 77] = [
     "logout",
     "explain",
     "check",
+    "healthy",
     "smoke",
     "mesh",
     "stress",

@@ -73,6 +73,9 @@ fn a_second_signal_ends_a_server_at_once() {
         server.log().stderr().contains("\"stopping\"")
     });
     assert!(server.process().is_running());
+    let admin = server.admin_url("").expect("an admin door");
+    let said = lab.run_client("healthy", &[&admin]).failed_with(1).text();
+    assert!(said.contains("not ok   server: It is stopping."), "{said}");
     // It would be killed after ten seconds, which is no success.
     assert!(server.process().terminate().expect("it ends").success());
     assert_told(&server, true);
@@ -118,6 +121,20 @@ fn a_failed_reload_shows_until_it_is_mended() {
     let (status, checks) = ready(&lab, &server);
     // It serves on with what it has.
     assert_eq!((status, &checks["ready"]), (200, &Value::Bool(true)), "{checks}");
+    let admin = server.admin_url("").expect("an admin door");
+    let said = lab.run_client("healthy", &[&admin]).succeeded().text();
+    assert!(
+        said.contains("not ok   configuration: ") && said.contains("ok       certificate: "),
+        "{said}"
+    );
+    // The address for clients is not the admin address.
+    let (host, port) = ("localhost", server.port());
+    let other = lab.run_client("healthy", &["--insecure", &format!("https://{host}:{port}")]);
+    assert!(
+        other.code > Some(1) && other.stderr.contains("server.admin_listen"),
+        "{}",
+        other.said()
+    );
     let words = says(&checks, "configuration").expect("it is looked at")["says"].to_string();
     assert!(words.contains("nonsense"), "{words}");
     let shown = metric(&server);

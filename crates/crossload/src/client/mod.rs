@@ -15,6 +15,7 @@ mod ends;
 pub(crate) mod explain;
 mod find;
 mod gfal_columns;
+mod healthy;
 mod info;
 mod last_asked;
 mod listing;
@@ -366,6 +367,7 @@ fn common_of(command: &Command) -> Option<Common> {
         Command::Why(options) => &options.common,
         Command::Trace(options) => &options.common,
         Command::Top(options) => &options.common,
+        Command::Healthy(options) => &options.common,
         Command::Stdio(options) => &options.common,
         Command::Login(options) => &options.common,
         Command::Logout(options) => &options.common,
@@ -462,6 +464,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         Command::Why(options) => why::run(session, &options).await,
         Command::Trace(options) => trace::run(session, &options).await,
         Command::Top(options) => top::run(session, &options).await,
+        Command::Healthy(options) => healthy::run(session, &options).await,
         Command::Login(options) => login::run(session, &options).await,
         Command::Logout(options) => login::end(session, &options).await,
         Command::Node(action) => node::run(session, &action).await,

@@ -13,6 +13,7 @@ mod ends;
 mod examples;
 mod explain;
 mod habits;
+mod healthy;
 mod history;
 mod login;
 mod manual;
@@ -60,6 +61,7 @@ pub(crate) use ends::{CatOptions, EndOptions};
 pub(crate) use examples::EXIT_CODES;
 pub(crate) use explain::{AskedOperation, ExplainOptions};
 pub(crate) use habits::{GfalOptions, TimeStyle};
+pub(crate) use healthy::HealthyOptions;
 pub(crate) use history::{
     HistoryAction, HistoryCheckOptions, HistoryCompareOptions, HistoryExportOptions, HistoryFilter,
     HistoryImportOptions, HistoryListOptions, HistoryRemoveOptions, HistoryShowOptions,
@@ -286,6 +288,12 @@ pub(crate) enum Command {
     /// running server. Run it on the server's machine, as the server's user.
     #[command(after_help = examples::CHECK)]
     Check(CheckOptions),
+    /// Ask a server whether it can do its work
+    ///
+    /// Prints its checks: certificate, exports, and what else it needs. For scripts, and for the
+    /// health check of a container, which has no shell.
+    #[command(after_help = healthy::EXAMPLES)]
+    Healthy(HealthyOptions),
     /// Look into the cache of a server, or bring files into it
     ///
     /// prefetch takes URLs, on any machine. The other commands work on the directory of a running
@@ -395,6 +403,7 @@ impl Command {
             Self::Logout(_) => "logout",
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
+            Self::Healthy(_) => "healthy",
             Self::Smoke(_) => "smoke",
             Self::Mesh(_) => "mesh",
             Self::Stress(_) => "stress",
