@@ -26,7 +26,7 @@ pub use location::{Location, Scheme};
 pub use loopback::is_loopback_host;
 pub use path::{LogicalPath, decode_percent, encode_path};
 pub use range::ByteRange;
-pub use secret::{Secret, is_same};
+pub use secret::{Secret, is_open_to_others, is_same};
 pub use signed_url::{Signer, UrlSignature};
 pub use size::binary_size;
 pub use trace_context::{SpanContext, is_traceparent};

@@ -2,6 +2,11 @@
 
 use zeroize::Zeroizing;
 
+/// Permission bits of group and others.
+const OTHERS: u32 = 0o077;
+/// The permission bit for the group to read.
+const GROUP_READS: u32 = 0o040;
+
 /// A secret text. It has no `Display`, its `Debug` hides the value, and its memory is wiped on
 /// drop. Reading it takes [`Secret::expose`], which is easy to find in a review.
 #[derive(Clone)]
@@ -35,9 +40,35 @@ pub fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(difference) == 0
 }
 
+/// Whether others than its owner may access a secret file of this mode and owner (a user ID).
+///
+/// The group may read a file of root: so do secrets reach a process without root's rights from
+/// systemd (`LoadCredential=`) and Kubernetes (`fsGroup`). PostgreSQL has the same rule.
+#[must_use]
+pub const fn is_open_to_others(mode: u32, owner: u32) -> bool {
+    let allowed = if owner == 0 { GROUP_READS } else { 0 };
+    mode & OTHERS & !allowed != 0
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Secret, is_same};
+    use super::{Secret, is_open_to_others, is_same};
+
+    #[test]
+    fn only_the_group_of_a_file_of_root_may_read_a_secret() {
+        for mode in [0o600, 0o400, 0o100_600] {
+            assert!(
+                !is_open_to_others(mode, 0) && !is_open_to_others(mode, 1000),
+                "{mode:o}"
+            );
+        }
+        for mode in [0o640, 0o440, 0o100_440] {
+            assert!(!is_open_to_others(mode, 0) && is_open_to_others(mode, 1000), "{mode:o}");
+        }
+        for mode in [0o620, 0o660, 0o610, 0o604, 0o644, 0o601] {
+            assert!(is_open_to_others(mode, 0) && is_open_to_others(mode, 1000), "{mode:o}");
+        }
+    }
 
     #[test]
     fn texts_are_the_same_to_the_last_byte() {

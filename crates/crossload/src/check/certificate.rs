@@ -6,6 +6,7 @@ use std::path::Path;
 use net::tls::ServerTls;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
+use types::is_open_to_others;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
@@ -14,8 +15,6 @@ use super::trust::Authorities;
 use crate::dates::date;
 
 const DAY_S: i64 = 24 * 3600;
-/// Permission bits of group and others.
-const OTHERS: u32 = 0o077;
 /// Least size of an RSA key, in bits (NIST SP 800-131A).
 const RSA_BITS_MIN: usize = 2048;
 /// Least size of an elliptic curve key, in bits.
@@ -61,7 +60,7 @@ impl Subject<'_> {
             return vec![finding.change("name a PEM file that the server's user can read")];
         }
         // A key that others may read is not loaded. `secrets` reports it.
-        let key_is_open = std::fs::metadata(self.key).is_ok_and(|facts| facts.mode() & OTHERS != 0);
+        let key_is_open = std::fs::metadata(self.key).is_ok_and(|facts| is_open_to_others(facts.mode(), facts.uid()));
         let loaded = ServerTls::load(self.certificate, self.key);
         if let Some(error) = loaded.err().filter(|_| !key_is_open) {
             let says = format!(

@@ -4,12 +4,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use config::Purpose;
+use types::is_open_to_others;
 
 use super::finding::{Finding, Position};
 use crate::server::secret;
 
-/// Permission bits of group and others.
-const OTHERS: u32 = 0o077;
 /// The permission bit for others to write.
 const ALL_WRITE: u32 = 0o002;
 /// The bit that lets users rename only their own files in a directory.
@@ -44,7 +43,7 @@ impl SecretFile {
         };
         let mut findings = Vec::new();
         let mode = facts.mode() & 0o7777;
-        if mode & OTHERS != 0 {
+        if is_open_to_others(mode, facts.uid()) {
             let says = format!("other users may access the secret in {shown} (mode {mode:o})");
             let change = format!("chmod 600 {shown}; replace the secret if it may have leaked");
             let finding = Finding::error("secret_open_to_others", says).at(self.position.clone());

@@ -280,8 +280,8 @@ const FILES: [Case; 16] = [
         &[(Bad, "exported_secret", Some(22))],
     ),
     (
-        "a secret that the group may read",
-        |site| site.mode("macaroon.secret", 0o640),
+        "a secret that the group may change",
+        |site| site.mode("macaroon.secret", 0o660),
         &[(Bad, "secret_open_to_others", Some(15))],
     ),
     (

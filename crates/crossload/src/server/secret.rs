@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use credentials::{MacaroonKey, SealingKey};
-use types::Secret;
+use types::{Secret, is_open_to_others};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -19,8 +19,6 @@ const SECRET_BYTES: usize = 64;
 const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// Shortest secret for a sealing key.
 const SEALING_BYTES_MIN: usize = 32;
-/// Permission bits of group and others.
-const OTHERS: u32 = 0o077;
 
 /// Reads a macaroon key. With `create`, makes a missing file.
 ///
@@ -94,8 +92,9 @@ fn read(what: &str, file: &Path, create: bool) -> Result<Zeroizing<String>, Fail
         other => other,
     }
     .map_err(system)?;
-    let mode = opened.metadata().map_err(system)?.mode();
-    if mode & OTHERS != 0 {
+    let facts = opened.metadata().map_err(system)?;
+    let mode = facts.mode();
+    if is_open_to_others(mode, facts.uid()) {
         return Err(about(&format!(
             "others may read or write it (mode {:o}); run chmod 600, and replace the secret if it may have leaked",
             mode & 0o777
@@ -151,10 +150,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("secret");
         load(&file, true).expect("made");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o660)).unwrap();
         let failure = load(&file, true).expect_err("others may read it");
         assert!(
-            failure.words.contains("640") && failure.words.contains("chmod 600"),
+            failure.words.contains("660") && failure.words.contains("chmod 600"),
             "{}",
             failure.words
         );

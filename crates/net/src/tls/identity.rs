@@ -19,13 +19,10 @@ use rustls::{ClientConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use types::limits::{CERTIFICATE_CHAIN_MAX, CREDENTIAL_FILE_BYTES_MAX};
-use types::{Error, ErrorCode, Phase, Side};
+use types::{Error, ErrorCode, Phase, Side, is_open_to_others};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use super::tickets::own_sessions;
-
-/// Permissions for others than the owner.
-const OTHERS: u32 = 0o077;
 
 /// A certificate chain and its private key. Cheap to clone; two are equal when their chains are.
 ///
@@ -241,7 +238,7 @@ impl ResolvesClientCert for Shown {
 pub(super) fn read(path: &Path, has_key: bool) -> Result<Zeroizing<Vec<u8>>, String> {
     let file = File::open(path).map_err(|cause| cause.to_string())?;
     let facts = file.metadata().map_err(|cause| cause.to_string())?;
-    if has_key && facts.mode() & OTHERS != 0 {
+    if has_key && is_open_to_others(facts.mode(), facts.uid()) {
         let mode = facts.mode() & 0o777;
         return Err(format!(
             "others may read or write the key (mode {mode:o}); run chmod 600 on it, and replace it if it has been seen"
@@ -334,7 +331,7 @@ mod tests {
         let (certificate, key) = made("ours");
         let file = directory.path().join("proxy.pem");
         std::fs::write(&file, certificate + &key).unwrap();
-        for (mode, usable) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
+        for (mode, usable) in [(0o600, true), (0o400, true), (0o660, false), (0o604, false)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             let loaded = ClientIdentity::load(&file, &file);
             assert_eq!(loaded.is_ok(), usable, "{mode:o}");

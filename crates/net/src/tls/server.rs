@@ -174,7 +174,7 @@ mod tests {
         let mode = |mode| std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
         mode(0o600);
         let tls = ServerTls::load(&certificate, &key).expect("its owner's alone");
-        for open in [0o644, 0o640, 0o604, 0o660] {
+        for open in [0o644, 0o620, 0o604, 0o660] {
             mode(open);
             let words = |error: Error| error.detail().unwrap_or_default().to_owned();
             let refused = ServerTls::load(&certificate, &key).err().map(words).unwrap_or_default();
