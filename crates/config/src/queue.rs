@@ -36,6 +36,10 @@ section! {
         /// Database that several queues share, such as `"postgres://user@host/name"`. When not set:
         /// a SQLite file in `state_directory`.
         database: Option<String> = Some(None) => RESTART;
+        /// File with the password of `database`, readable for its owner only. When not set: the URL
+        /// has it, or none is needed.
+        database_password_file: Option<PathBuf> = Some(None)
+            => RESTART.file(Purpose::Private, "the password of the queue's database");
         /// File with the key that encrypts tokens and secrets in the database: base64 of at least
         /// 32 random bytes, readable for its owner only. Created if missing. Queues that share a
         /// database need the same key. When not set: `key` in `state_directory`.

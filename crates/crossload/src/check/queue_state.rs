@@ -34,7 +34,14 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
 
 /// Checks the key of a database that is not on this machine.
 pub(super) async fn check_database(configuration: &Configuration, lines: &Lines) -> Option<Finding> {
-    let state = State::of(configuration);
+    let state = match State::of(configuration).with_password(configuration) {
+        Ok(state) => state,
+        Err(failure) => {
+            let position = lines.of("queue", "database_password_file");
+            let finding = Finding::error("queue_database_unusable", failure.words).at(position);
+            return Some(finding.change("put the password there, readable for the queue's user only"));
+        }
+    };
     let Database::Postgres(url) = &state.database else {
         return None;
     };
@@ -64,7 +71,7 @@ pub(super) fn open_password(configuration: &Configuration, lines: &Lines, mode: 
     (has_password && mode & OTHERS & 0o044 != 0).then(|| {
         let says = "other users may read the password of the database in the configuration";
         let finding = Finding::warning("queue_password_open", says).at(lines.of("queue", "database"));
-        finding.change("chmod 600 the configuration, or let the database know the queue by its certificate")
+        finding.change("chmod 600 the configuration, or move the password to queue.database_password_file")
     })
 }
 

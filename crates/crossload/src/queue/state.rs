@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use catalog::Catalog;
 use config::Configuration;
 use door_queue::rights::{Level, Levels, Rights};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::command_line::QueueServeOptions;
 use crate::failure::Failure;
 use crate::server;
+use crate::server::secret::load_text;
 use crate::token::now_s;
 
 /// Where root's queue keeps its state.
@@ -50,14 +52,14 @@ pub(crate) enum Database {
 /// The configuration with the command line's options, and the state directory, made if missing.
 ///
 /// # Errors
-/// Mistakes in the file, or a directory that cannot be made.
+/// Mistakes in the file, a directory that cannot be made, or a password that cannot be read.
 pub(super) fn configure(options: &QueueServeOptions) -> Result<(Configuration, State), Failure> {
     let configuration = read(options)?;
     make_directory(&directory(&configuration))?;
     let state = State {
         takes_new_key: options.new_key,
         usual_admin: is_plain(options).then_some(USUAL_ADMIN),
-        ..State::of(&configuration)
+        ..State::of(&configuration).with_password(&configuration)?
     };
     Ok((configuration, state))
 }
@@ -171,6 +173,19 @@ impl State {
         }
     }
 
+    /// The same with the password of the database, if a file has it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or others may read it.
+    pub(crate) fn with_password(mut self, configuration: &Configuration) -> Result<Self, Failure> {
+        let file = configuration.queue.database_password_file.as_deref();
+        if let (Database::Postgres(url), Some(file)) = (&mut self.database, file) {
+            let text = load_text("password of the database", file)?;
+            url.push_str(&password_setting(url, text.trim_end_matches(['\r', '\n'])));
+        }
+        Ok(self)
+    }
+
     /// Opens the database, and makes or migrates it.
     ///
     /// # Errors
@@ -194,6 +209,20 @@ impl State {
             Database::Postgres(_) => "postgres".to_owned(),
         }
     }
+}
+
+/// What sets the password behind the other settings of a database: in a URL, or in a list of
+/// `key=value` (libpq, "Connection Strings").
+fn password_setting(settings: &str, password: &str) -> String {
+    if settings.contains("://") {
+        let separator = if settings.contains('?') { '&' } else { '?' };
+        return format!(
+            "{separator}password={}",
+            utf8_percent_encode(password, NON_ALPHANUMERIC)
+        );
+    }
+    let quoted = password.replace('\\', "\\\\").replace('\'', "\\'");
+    format!(" password='{quoted}'")
 }
 
 /// The name of this machine.
@@ -246,6 +275,8 @@ pub(super) fn rights(configuration: &Configuration) -> Rights {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use clap::Parser as _;
 
     use super::*;
@@ -269,6 +300,33 @@ mod tests {
         let for_tests = configured("--anonymous");
         assert!(matches!(for_tests.database, Database::Sqlite(file) if file == directory.path().join("queue.db")));
         assert_eq!(for_tests.usual_admin, None);
+    }
+
+    #[test]
+    fn a_password_from_a_file_joins_the_other_settings() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("password");
+        std::fs::write(&file, "p@ss w'ord\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let mut configuration = Configuration::defaults();
+        configuration.queue.database_password_file = Some(file.clone());
+        let mut url_of = |database: &str| {
+            configuration.queue.database = Some(database.to_owned());
+            match State::of(&configuration).with_password(&configuration)?.database {
+                Database::Postgres(url) => Ok::<_, Failure>(url),
+                Database::Sqlite(path) => panic!("{}", path.display()),
+            }
+        };
+        for (database, wanted) in [
+            ("postgres://q@h/d", "postgres://q@h/d?password=p%40ss%20w%27ord"),
+            ("postgres://q@h/d?x=1", "postgres://q@h/d?x=1&password=p%40ss%20w%27ord"),
+            ("host=h user=q", r"host=h user=q password='p@ss w\'ord'"),
+        ] {
+            assert_eq!(url_of(database).unwrap(), wanted);
+        }
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = url_of("postgres://q@h/d").expect_err("others may read it");
+        assert!(refused.words.contains("chmod 600"), "{}", refused.words);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) struct QueueServeOptions {
     /// Database that several queues share, such as postgres://user@host/name
     ///
     /// Default: a SQLite file in the state directory. Others see a password in it in the list of
-    /// processes: write it into the configuration file, or use ~/.pgpass.
+    /// processes: give a file with it in queue.database_password_file.
     #[arg(long, value_name = "URL")]
     pub(crate) database: Option<String>,
     /// Take the key of key_file although the credentials in the database were sealed with another

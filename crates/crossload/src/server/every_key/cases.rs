@@ -433,6 +433,7 @@ pub(super) const CASES: &[Case] = &[
     ("queue.listen", "", "", r#"["127.0.0.1:9"]"#, ""),
     ("queue.state_directory", "", "", r#""state""#, ""),
     ("queue.database", "", "", r#""postgres://q@db.example/q""#, ""),
+    ("queue.database_password_file", "", "", r#""s1""#, ""),
     ("queue.key_file", "", "", r#""s1""#, ""),
     ("queue.token_clients_file", "", "", r#""clients""#, ""),
     ("queue.worker", "", "", r#""w1""#, ""),
