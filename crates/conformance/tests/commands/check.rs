@@ -88,6 +88,11 @@ fn a_running_server_is_examined_and_not_disturbed() {
         .run_client("check", &["--warn-days", "3", "--config", &file, "--quiet"])
         .succeeded();
     assert_eq!(quiet.text().lines().count(), 1, "{}", quiet.text());
+    // Its certificate ends before that.
+    let soon = ["--warn-days", "30", "--quiet", "--config", &file];
+    lab.run_client("check", &soon).failed_with(1);
+    let allowed = lab.run_client("check", &[&soon[..], &["--allow-warnings"]].concat());
+    assert!(allowed.succeeded().text().contains("certificate_expires_soon"));
 }
 
 #[test]

@@ -359,6 +359,8 @@ fn a_proxy_is_a_credential_of_its_own_and_macaroons_are_asked_for_with_it() {
     has_all(&probes, "https", "macaroon", &COPY_PROBES[1..]);
     // Only the pull from a public source was left out: none was named.
     assert_eq!((run.code, &sum["skipped"]), (Some(2), &1.into()), "{probes:#?}");
+    let allowed = [&[here.as_str(), "--push", &push, "--allow-skipped"][..], &kinds].concat();
+    assert_eq!(smoke(&pair.lab, &allowed).0.code, Some(0));
     pair.is_clean();
 }
 

@@ -153,11 +153,14 @@ impl Sum {
         }
     }
 
+    /// The exit code if nothing is worse than a warning.
+    pub(crate) const WARNINGS: u8 = 1;
+
     /// The exit code: 0 for nothing worse than notes, 1 with warnings, 2 with errors.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             _ if self.errors > 0 => 2,
-            _ if self.warnings > 0 => 1,
+            _ if self.warnings > 0 => Self::WARNINGS,
             _ => 0,
         }
     }

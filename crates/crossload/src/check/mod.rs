@@ -68,7 +68,7 @@ pub(crate) struct Environment {
 }
 
 /// Checks, and prints the findings. The exit code is 0 for nothing worse than notes, 1 with
-/// warnings, 2 with errors.
+/// warnings unless they are allowed, 2 with errors.
 ///
 /// # Errors
 /// An invalid command line.
@@ -90,7 +90,10 @@ pub(crate) fn run(options: &CheckOptions) -> Result<u8, Failure> {
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     print(&findings, options);
-    Ok(Sum::of(&findings).exit_code())
+    match Sum::of(&findings).exit_code() {
+        Sum::WARNINGS if options.allow_warnings => Ok(0),
+        code => Ok(code),
+    }
 }
 
 fn environment(options: &CheckOptions) -> Environment {

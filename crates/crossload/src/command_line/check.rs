@@ -29,6 +29,9 @@ pub(crate) struct CheckOptions {
     /// Print only what should be changed
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// End with 0 also if there are warnings, but no errors
+    #[arg(long)]
+    pub(crate) allow_warnings: bool,
     #[command(flatten)]
     pub(crate) common: Common,
 }

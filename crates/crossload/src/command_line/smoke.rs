@@ -54,6 +54,9 @@ pub(crate) struct SmokeOptions {
     /// Size of the files to upload, such as 1MiB
     #[arg(long, value_name = "SIZE", default_value = "1200KB", value_parser = size)]
     pub(crate) size: u64,
+    /// End with 0 also if probes were skipped, but none failed
+    #[arg(long)]
+    pub(crate) allow_skipped: bool,
     #[command(flatten)]
     pub(crate) results: ResultOptions,
     #[command(flatten)]

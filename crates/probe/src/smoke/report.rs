@@ -226,13 +226,16 @@ impl Tally {
         tally
     }
 
+    /// The exit code if no probe failed, but some were skipped.
+    pub const SKIPPED: u8 = 2;
+
     /// The exit code, that of the WLCG's smoke test: 0 when all went well, 1 when any probe failed,
     /// 2 when none failed but some were skipped.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
             _ if self.failed + self.failed_elsewhere > 0 => 1,
-            _ if self.skipped > 0 => 2,
+            _ if self.skipped > 0 => Self::SKIPPED,
             _ => 0,
         }
     }
