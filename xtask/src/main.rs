@@ -1,13 +1,17 @@
-//! Tasks that need more than a shell: house rules, documents made from code, and test runs.
+//! Tasks that need more than a shell: house rules, documents made from code, the manual, and test
+//! runs.
 //!
 //! `cargo xtask tidy` reads the tree and reports, by file and line, what breaks a house rule, with
 //! the reason of the rule. `cargo xtask docs` writes the generated documents, and `cargo xtask docs
-//! --check` only compares them. `cargo xtask test` runs the tests, names the slowest, and runs
-//! failed ones again by themselves. Nothing here uses the network.
+//! --check` only compares them. `cargo xtask book` makes the manual from the pages in `docs/`, and
+//! fails on a dead link; `cargo xtask book --check` writes nothing. `cargo xtask test` runs the
+//! tests, names the slowest, and runs failed ones again by themselves. Nothing here uses the
+//! network.
 #![forbid(unsafe_code)]
 // A command-line program for developers: printing is its purpose.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod book;
 mod docs;
 mod test_run;
 mod tidy;
@@ -17,7 +21,8 @@ mod unsteady;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask tidy | docs [--check] | test DIRECTORY [CARGO-TEST-ARGUMENT...]";
+const USAGE: &str =
+    "usage: cargo xtask tidy | docs [--check] | book [--check] | test DIRECTORY [CARGO-TEST-ARGUMENT...]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +32,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["docs"] => docs::write(&root),
         ["docs", "--check"] => docs::check(&root),
+        ["book"] => book::write(&root),
+        ["book", "--check"] => book::check(&root),
         ["test", directory, arguments @ ..] => test_run::run(Path::new(directory), arguments),
         _ => Err(USAGE.to_owned()),
     };

@@ -16,7 +16,7 @@ mod unsafety;
 
 pub(crate) use rule::{Finding, Rule};
 
-use crate::{docs, tree};
+use crate::{book, docs, tree};
 use circles::Circles;
 use prose::Prose;
 use source::SourceFile;
@@ -59,6 +59,7 @@ pub(crate) fn run(root: &Path) -> Result<String, String> {
     }
     findings.extend(circles.findings());
     findings.extend(docs::findings(root));
+    findings.extend(book::findings(root));
     if findings.is_empty() {
         return Ok(format!(
             "tidy: {sources} source files of {} files, nothing to report",

@@ -43,6 +43,8 @@ pub(crate) enum Rule {
     MachinePaths,
     /// Generated documents agree with the code.
     GeneratedDocs,
+    /// Links in documents lead somewhere.
+    Links,
     /// Prose is plain English in the words of the glossary.
     Prose,
     /// Sources can be parsed.
@@ -72,6 +74,7 @@ impl Rule {
             Self::Leftovers => "leftovers",
             Self::MachinePaths => "machine-paths",
             Self::GeneratedDocs => "generated-docs",
+            Self::Links => "links",
             Self::Prose => "prose",
             Self::Syntax => "syntax",
         }
@@ -108,6 +111,7 @@ impl Rule {
             }
             Self::MachinePaths => "a path of one machine is wrong on every other",
             Self::GeneratedDocs => "documents made from code are only right when they are made again: cargo xtask docs",
+            Self::Links => "a link to nothing leaves its reader alone, and a page without a chapter has no reader",
             Self::Prose => {
                 "a sentence that reads like a translation is read twice, and a word with two meanings misleads"
             }
