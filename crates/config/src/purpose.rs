@@ -23,6 +23,8 @@ pub enum Purpose {
     FollowedRights,
     /// A file of authorities.
     Authorities,
+    /// Pages of the manual, which the server shows.
+    Manual,
     /// A directory of authorities. It may be missing, and is read again without a reload.
     AuthorityDirectory,
 }
@@ -40,7 +42,7 @@ impl Purpose {
     pub fn is_watched(self) -> bool {
         !matches!(
             self,
-            Self::Payload | Self::Private | Self::FollowedRights | Self::AuthorityDirectory
+            Self::Payload | Self::Private | Self::FollowedRights | Self::Manual | Self::AuthorityDirectory
         )
     }
 

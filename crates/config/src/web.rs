@@ -1,7 +1,7 @@
 //! Keys of the pages for operators.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use policy::Who;
 use types::{Location, Scheme};
@@ -12,6 +12,8 @@ use crate::section::{LIVE, Purpose, RESTART};
 
 /// Where an issuer sends browsers back to.
 pub const RETURN_PATH: &str = "/sign-in/issuer/return";
+/// Where packages put the manual.
+const MANUAL_DIRECTORY: &str = "/usr/share/doc/crossload/manual";
 
 section! {
     /// Pages for operators: what the server does now, and its configuration in effect
@@ -27,6 +29,9 @@ section! {
         /// File with the runs of `crossload mesh`, `smoke` and `stress` (`--history`), which the
         /// page *Mesh* shows. It is only read.
         history: Option<PathBuf> = Some(None) => LIVE.file(Purpose::Private, "the history of runs");
+        /// Directory with the manual in HTML, which the pages show at `/manual/`. When not set:
+        /// `/usr/share/doc/crossload/manual`, if it exists.
+        manual: Option<PathBuf> = Some(None) => RESTART.file(Purpose::Manual, "the manual");
         /// Who may look at the pages: the words of a rule's `who`, such as `"vo:ops"` or
         /// `"dn:/CN=Jane Doe"`; a list in the list means that all its words must hold. When not
         /// empty, loopback clients must sign in, too.
@@ -61,6 +66,12 @@ impl Web {
     #[must_use]
     pub fn is_loopback(address: SocketAddr) -> bool {
         address.ip().to_canonical().is_loopback()
+    }
+
+    /// The directory of the manual, which need not exist.
+    #[must_use]
+    pub fn manual_directory(&self) -> &Path {
+        self.manual.as_deref().unwrap_or(Path::new(MANUAL_DIRECTORY))
     }
 
     /// The key of an address that others can reach.

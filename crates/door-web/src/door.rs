@@ -31,6 +31,7 @@ use crate::issuer_sign_in;
 use crate::kept_runs::KeptRuns;
 use crate::limits::{ASSET_AGE_MAX, WEB_BODY_BYTES_MAX};
 use crate::live::Live;
+use crate::manual::{self, Manual};
 use crate::mesh_door;
 use crate::now_page::{NowDocument, NowPage, events};
 use crate::queue_door;
@@ -70,6 +71,8 @@ pub struct Pages {
     pub cluster: Option<Arc<dyn Cluster>>,
     /// Runs of the instruments.
     pub runs: Option<KeptRuns>,
+    /// The manual, if this machine has it.
+    pub manual: Option<Manual>,
 }
 
 /// What the pages of an endpoint show.
@@ -108,6 +111,7 @@ impl Pages {
             can_sign_in: self.access.has_sign_in(),
             is_operator: viewer.is_operator,
             places: self.places(),
+            has_manual: self.manual.is_some(),
         }
     }
 
@@ -170,6 +174,7 @@ fn router(pages: Arc<Pages>, now: Option<Now>) -> Router {
         .route("/", get(first))
         .merge(queue_door::routes())
         .merge(mesh_door::routes())
+        .merge(manual::routes())
         .merge(cluster_door::routes())
         .merge(sign_in::routes())
         .merge(issuer_sign_in::routes())

@@ -32,6 +32,7 @@ mod kept_runs;
 pub mod limits;
 mod links_page;
 mod live;
+mod manual;
 mod mesh_door;
 mod mesh_page;
 mod now_page;
@@ -59,4 +60,5 @@ pub use facts::{
 };
 pub use issuer_sign_in::{IssuerSettings, RETURN_PATH};
 pub use kept_runs::KeptRuns;
+pub use manual::Manual;
 pub use words::Words;

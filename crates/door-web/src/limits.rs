@@ -35,6 +35,10 @@ pub const BACK_BYTES_MAX: usize = 2048;
 pub const ADMISSION_INTERVAL: Duration = Duration::from_secs(5);
 /// What a browser may keep of style sheet and script. A new version shows itself after this time.
 pub const ASSET_AGE_MAX: Duration = Duration::from_secs(60);
+/// A file of the manual, in bytes: three times its largest page.
+pub const MANUAL_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Characters of the path of a page of the manual.
+pub const MANUAL_PATH_CHARACTERS_MAX: usize = 200;
 /// For how long a browser comes back by TLS only (RFC 6797).
 pub const TRANSPORT_SECURITY_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Certificates and revocation lists on the page; those that end first come first.

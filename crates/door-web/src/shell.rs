@@ -64,4 +64,6 @@ pub(crate) struct Shell {
     /// Whether the viewer may change what runs.
     pub(crate) is_operator: bool,
     pub(crate) places: Vec<Place>,
+    /// Whether the manual is shown.
+    pub(crate) has_manual: bool,
 }

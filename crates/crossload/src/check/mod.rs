@@ -20,6 +20,7 @@ mod issuers;
 mod lines;
 mod listeners;
 mod machine;
+mod manual;
 mod monitoring;
 mod node;
 mod nodes;
@@ -216,6 +217,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(credentials::check(configuration, lines, environment.uid));
     findings.extend(clients::check(configuration, lines, environment.now_s));
     findings.extend(history::check(configuration, lines));
+    findings.extend(manual::check(configuration, lines));
     findings.extend(sign_in::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,

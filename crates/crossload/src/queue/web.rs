@@ -11,7 +11,7 @@ use door_web::queue_facts::{
     Attempt, Contender, FailureCount, File, FileCounts, FileStory, Held, Job, JobFilter, LastHour, Link, LinkHour,
     Listed, Queue, QueueFuture, QueueNow, Why, Worker,
 };
-use door_web::{Access, KeptRuns, Words};
+use door_web::{Access, KeptRuns, Manual, Words};
 use endpoint::clock;
 use http_server::Server;
 use queue::{LinkKey, LinkView, Service};
@@ -92,6 +92,7 @@ pub(super) fn open(
         access: pages::with_issuer(access, configuration, &parts.ground)?,
         cluster: None,
         runs: Some(KeptRuns::new(move || history.clone())),
+        manual: Manual::at(configuration.web.manual_directory()),
         endpoint: None,
         queue: Some(Arc::new(shown)),
     };

@@ -10,7 +10,7 @@ use config::{Configuration, Export};
 use credentials::Activities;
 use door_admin::Admin;
 use door_web::{
-    Access, Check, EndpointFacts, EndpointPages, IssuerSettings, KeptRuns, Key, Section, Setting, Share, Words,
+    Access, Check, EndpointFacts, EndpointPages, IssuerSettings, KeptRuns, Key, Manual, Section, Setting, Share, Words,
 };
 use endpoint::{FairShare, ShareKind, clock};
 use http_server::Server;
@@ -164,6 +164,7 @@ pub(crate) fn open(listener: TcpListener, assembly: &Assembly, admin: Arc<Admin>
         access: with_issuer(access, &started_with, ground)?,
         cluster: Some(assembly.exported.cluster()),
         runs: Some(KeptRuns::new(move || followed.get().web.history.clone())),
+        manual: Manual::at(started_with.web.manual_directory()),
         endpoint: Some(EndpointPages {
             facts: Box::new(move || Box::pin(gatherer.clone().facts())),
             explain: Box::new(move |question| Box::pin(explained::answer(asked.get(), question))),

@@ -1,6 +1,7 @@
 //! The door on loopback: who may look, what pages say, and how browsers guard them.
 
 mod load;
+mod manual;
 mod queue;
 
 use std::net::SocketAddr;
@@ -72,6 +73,7 @@ fn pages(is_local: bool, viewers: Vec<Rule>) -> Pages {
         queue: None,
         cluster: None,
         runs: None,
+        manual: None,
     }
 }
 
