@@ -20,6 +20,7 @@ mod log_search;
 mod logins;
 mod made_client;
 mod manual;
+mod migrating;
 mod next_step;
 mod output;
 mod queue;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         | Command::Check(_)
         | Command::Cache(CacheAction::Ls(_) | CacheAction::Stat(_) | CacheAction::Evict(_) | CacheAction::Verify(_))
         | Command::Config(_)
+        | Command::Migrate(_)
         | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
     };
@@ -89,6 +91,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Redirector(options) => server::run(&options.into()).map(|()| 0),
         Command::Queue(QueueAction::Serve(options)) => queue::run(&options).map(|()| 0),
         Command::Config(action) => configure(&action),
+        Command::Migrate(action) => migrating::run(&action),
         Command::Demo(options) => demo::run(options).map(|()| 0),
         Command::Completions(options) => {
             manual::complete(&options);

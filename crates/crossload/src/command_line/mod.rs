@@ -19,6 +19,7 @@ mod login;
 mod manual;
 mod mesh;
 mod metadata;
+mod migrate;
 mod node;
 mod places;
 mod proxy;
@@ -70,6 +71,7 @@ pub(crate) use login::{LoginOptions, LogoutOptions};
 pub(crate) use manual::{CompletedShell, CompletionsOptions, ManualOptions};
 pub(crate) use mesh::{MeshOptions, ResultOptions};
 pub(crate) use metadata::{ModeOptions, TouchOptions};
+pub(crate) use migrate::{MigrateAction, MigrateOptions};
 pub(crate) use node::{NodeAction, NodeOptions};
 pub(crate) use places::{Places, line_in, lines_of, names_stdio};
 pub(crate) use proxy::{ProxyAction, ProxyInfoOptions};
@@ -346,6 +348,12 @@ pub(crate) enum Command {
     /// Named remotes of the client; the manual of a server's configuration file
     #[command(subcommand)]
     Config(ConfigAction),
+    /// Translate the configuration of another program into ours
+    ///
+    /// Each key names the line that it comes from. What has no equivalent is listed on standard
+    /// error, with advice. Nothing is changed but the files of --output.
+    #[command(subcommand)]
+    Migrate(MigrateAction),
     /// Print completions of commands and options for a shell
     #[command(after_help = manual::COMPLETIONS)]
     Completions(CompletionsOptions),
@@ -411,6 +419,7 @@ impl Command {
             Self::History(action) => action.name(),
             Self::Report(_) => "report",
             Self::Config(_) => "config",
+            Self::Migrate(action) => action.name(),
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",
             Self::Demo(_) => "demo",

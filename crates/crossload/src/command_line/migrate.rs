@@ -1,0 +1,54 @@
+//! Options of `migrate`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Whose configuration is translated.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MigrateAction {
+    /// Translate the configuration of XRootD: xrootd and cmsd
+    ///
+    /// Reads what it includes, too: authdb, scitokens.cfg, directories of continue.
+    #[command(after_help = super::examples::MIGRATE_XROOTD)]
+    Xrootd(MigrateXrootdOptions),
+}
+
+/// Options of `migrate xrootd`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MigrateXrootdOptions {
+    #[command(flatten)]
+    pub(crate) common: MigrateOptions,
+    /// Evaluate conditions for this instance, as -n of xrootd [default: anon]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) instance: Option<String>,
+    /// Evaluate conditions for this host [default: this machine]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+}
+
+/// Options of all kinds of `migrate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MigrateOptions {
+    /// Configuration files
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Write the files into this directory, which is made if missing [default: standard output]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) output: Option<PathBuf>,
+    /// Replace files in the directory of --output
+    #[arg(long, requires = "output")]
+    pub(crate) force: bool,
+    /// Print files and remarks as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl MigrateAction {
+    /// The command's name in error messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Xrootd(_) => "migrate xrootd",
+        }
+    }
+}

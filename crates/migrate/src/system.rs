@@ -1,0 +1,46 @@
+//! The programs whose configuration is read.
+
+use std::path::PathBuf;
+
+use crate::files::{Files, Unreadable};
+use crate::migration::Migration;
+use crate::xrootd;
+
+/// A program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// XRootD: `xrootd` and `cmsd`.
+    Xrootd,
+}
+
+/// What to read, and for which server.
+#[derive(Clone, Debug, Default)]
+pub struct Order {
+    /// The files, in this order.
+    pub files: Vec<PathBuf>,
+    /// The instance of the program, where its files have conditions on it.
+    pub instance: Option<String>,
+    /// The host for which conditions in the files are evaluated.
+    pub host: String,
+}
+
+impl System {
+    /// Its name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xrootd => "XRootD",
+        }
+    }
+
+    /// Translates the files.
+    ///
+    /// # Errors
+    /// A file that was asked for cannot be read. Files that others include, and that cannot be read,
+    /// are remarks.
+    pub fn migrate(self, order: &Order, files: &dyn Files) -> Result<Migration, Unreadable> {
+        match self {
+            Self::Xrootd => xrootd::migrate(order, files),
+        }
+    }
+}
