@@ -267,3 +267,7 @@ pub(crate) const SECRET_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const AUTHORITIES_BYTES_MAX: u64 = 16 << 20;
 /// Newest runs of a history among which the one before a run is looked for.
 pub(crate) const EARLIER_RUNS_MAX: u64 = 100;
+/// Interval at which a server that is draining reports its state to the service manager.
+pub(crate) const DRAIN_STATUS_PERIOD: Duration = Duration::from_secs(1);
+/// Time beyond that of the drain in which the service manager does not kill the server.
+pub(crate) const STOP_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);

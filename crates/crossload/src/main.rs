@@ -27,6 +27,7 @@ mod queue;
 mod remotes;
 mod reporting;
 mod server;
+mod service_manager;
 mod stored_runs;
 mod table;
 mod token;
@@ -62,6 +63,10 @@ fn main() -> ExitCode {
         | Command::Queue(QueueAction::Serve(_)) => Reader::Administrator,
         _ => Reader::User,
     };
+    let is_server = matches!(
+        parsed.command,
+        Command::Serve(_) | Command::Redirector(_) | Command::Queue(QueueAction::Serve(_))
+    );
     let ended = match (run(parsed.command), output::failure()) {
         (Ok(_), Some(cause)) => Err(Failure::system(output::NAME, &cause)),
         (ended, _) => ended,
@@ -69,7 +74,11 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
-            output::complain(&format!("crossload {name} error: {}", failure.message(reader)));
+            let message = failure.message(reader);
+            if is_server {
+                service_manager::report_failure(&message);
+            }
+            output::complain(&format!("crossload {name} error: {message}"));
             ExitCode::from(failure.exit_code)
         }
     }

@@ -17,6 +17,7 @@ mod pages_sign_in;
 mod s3_export;
 mod scitags;
 mod secrets;
+mod service_manager;
 mod space_report;
 mod tracing;
 mod upstream;

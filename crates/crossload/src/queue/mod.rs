@@ -55,6 +55,7 @@ use crate::server::log::Log;
 use crate::server::signals::Signals;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
+use crate::service_manager::ServiceManager;
 use crate::traces::Traces;
 use access::Credentials;
 use copy_log::LoggedCopier;
@@ -66,6 +67,9 @@ use webhooks::Posting;
 
 /// Time for connections to end when the queue stops.
 const GRACE: Duration = Duration::from_secs(5);
+/// Longest time for all that stops one after the other: connections, messages and webhooks have
+/// [`GRACE`] each, and the service twice its own `STOP_TIME`.
+const STOP_TIME_MAX: Duration = Duration::from_secs(3 * GRACE.as_secs() + 2 * queue::limits::STOP_TIME.as_secs());
 
 /// Runs the queue until it is stopped.
 ///
@@ -151,7 +155,11 @@ async fn serve(
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
+    parts.service_manager.feed_watchdog(&threads.rota());
     reload::until_stopped(options, configuration, &parts, &metrics, signals).await;
+    parts
+        .service_manager
+        .stopping("stopping the running copies", STOP_TIME_MAX);
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
     drop(tape);
@@ -193,6 +201,7 @@ struct Parts {
     identities: Identities,
     trust_files: TrustFiles,
     followed: Followed,
+    service_manager: ServiceManager,
 }
 
 impl Parts {
@@ -217,8 +226,15 @@ impl Parts {
             identities: Subsystem::build(&ground, configuration)?,
             trust_files: Subsystem::build(&ground, configuration)?,
             followed: Followed::new(configuration),
+            service_manager: ServiceManager::new(log),
             ground,
         })
+    }
+
+    /// What the queue does, for the service manager.
+    fn status(&self) -> String {
+        let addresses: Vec<String> = self.ground.addresses.iter().map(SocketAddr::to_string).collect();
+        format!("serving the transfer queue at {}", addresses.join(", "))
     }
 
     /// The scheme of the URLs of the queue.

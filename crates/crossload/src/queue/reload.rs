@@ -78,6 +78,7 @@ pub(super) async fn until_stopped(
     metrics: &Metrics,
     mut signals: Signals,
 ) {
+    parts.service_manager.ready(&parts.status());
     let log = &parts.ground.log;
     let mut running = Running {
         options,
@@ -110,6 +111,8 @@ pub(super) async fn until_stopped(
 
 impl Running<'_> {
     fn reload(&mut self, why: &str) {
+        let service_manager = &self.parts.service_manager;
+        service_manager.reloading();
         let outcome = self.try_reload();
         let log = &self.parts.ground.log;
         let mut state = self.parts.followed.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,10 +121,12 @@ impl Running<'_> {
             None => {
                 state.loaded_s = now_s();
                 log.write("reloaded", &json!({"why": why}));
+                service_manager.ready(&self.parts.status());
             }
             Some(error) => {
                 self.metrics.reload_failed();
                 let kept = "the old configuration stays in use";
+                service_manager.ready(&format!("the last reload failed, and {kept}: {error}"));
                 log.write("reload_failed", &json!({"why": why, "error": error, "kept": kept}));
             }
         }

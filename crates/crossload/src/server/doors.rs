@@ -106,6 +106,11 @@ impl Dispatchers {
         self.open.set(open);
     }
 
+    /// The connections of all doors.
+    pub(crate) fn connections(&self) -> usize {
+        self.open.get().iter().map(Dispatcher::connections).sum()
+    }
+
     /// Drops doors without connections.
     pub(crate) fn prune(&self) {
         let mut open = self.open.get();

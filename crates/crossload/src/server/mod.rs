@@ -42,6 +42,7 @@ mod redirector_part;
 mod reload;
 pub(crate) mod rules;
 pub(crate) mod secret;
+mod serving;
 mod shares;
 mod shown_upstream;
 pub(crate) mod signals;
@@ -67,7 +68,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 pub(crate) use upstream::UpstreamKey;
 
-use crate::limits::FILE_WATCH_PERIOD;
 use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
 use door_admin::{Admin, Metrics, Reload};
 use door_web::RunningCopies;
@@ -81,6 +81,7 @@ use crate::descriptors;
 use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
+use crate::service_manager::ServiceManager;
 use crate::token::now_s;
 use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
@@ -88,14 +89,12 @@ use doors::{Dispatchers, DoorSetup};
 use events::{AdminLog, Observer};
 use log::Log;
 use monitoring::Monitoring;
-use signals::{Asked, Signals};
+use signals::Signals;
 use subsystem::Subsystem;
 use watch::Watch;
 
 /// Time for the last tasks to clean up, after the grace time.
 const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
-/// Time for connections to end after a second signal.
-const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Runs the server until it is stopped.
 ///
@@ -306,6 +305,7 @@ struct Server {
     stopping: Arc<AtomicBool>,
     /// How reloads went.
     reload_state: Arc<Mutex<Reload>>,
+    service_manager: ServiceManager,
 }
 
 impl Server {
@@ -358,11 +358,14 @@ impl Server {
             metrics,
             monitoring,
             tasks: threads.task_count(),
+            service_manager: ServiceManager::new(&log),
             log,
             watch,
         };
         let signals = Signals::receive()?;
         server.announce().await?;
+        server.service_manager.feed_watchdog(&threads.rota());
+        server.service_manager.ready(&server.status());
         Ok((server, signals))
     }
 
@@ -401,6 +404,23 @@ impl Server {
         self.assembly.bus.start()?;
         output::line("ready");
         Ok(())
+    }
+
+    /// What the server does, for the service manager.
+    fn status(&self) -> String {
+        let (exports, nodes) = (self.configuration.exports.len(), self.configuration.nodes.len());
+        let work = match exports {
+            0 => format!("redirecting clients to {}", output::counted(nodes as u64, "node")),
+            _ => format!("serving {}", output::counted(exports as u64, "export")),
+        };
+        let addresses: Vec<String> = self
+            .assembly
+            .ground
+            .addresses
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect();
+        format!("{work} at {}", addresses.join(", "))
     }
 
     /// The address of the pages for operators, if there are any.
@@ -459,73 +479,6 @@ impl Server {
         // It stays open while the others close, and says that the server is stopping.
         tokio::spawn(async move { door.accept(listener).await });
         Ok(())
-    }
-
-    /// Handles signals and changed files until the server is stopped, and drains it. Returns the
-    /// time for the remaining tasks.
-    async fn serve(mut self, mut signals: Signals) -> Duration {
-        let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
-        loop {
-            tokio::select! {
-                asked = signals.next() => match asked {
-                    Asked::Stop => break,
-                    Asked::Reload => {
-                        self.log.reopen();
-                        self.reload("signal");
-                    }
-                },
-                _ = clock.tick() => {
-                    self.assembly.certificate.tell_expiry(&self.log);
-                    if self.watch.changed() {
-                        self.reload("file changed");
-                    }
-                }
-            }
-            self.doors.prune();
-        }
-        self.stopping.store(true, Ordering::Relaxed);
-        self.log.write(
-            "stopping",
-            &json!({"grace_s": self.configuration.server.grace_time.as_secs()}),
-        );
-        let grace = self.configuration.server.grace_time;
-        let in_time = tokio::select! {
-            () = self.drain(grace) => true,
-            () = signals.stop() => false,
-            // A task is stuck, for example on a disk that does not respond.
-            () = tokio::time::sleep(grace + LAST_TASKS_WAIT) => true,
-        };
-        let wait = match in_time {
-            true => LAST_TASKS_WAIT,
-            false => {
-                let _ = tokio::time::timeout(AT_ONCE, self.drain(Duration::ZERO)).await;
-                Duration::ZERO
-            }
-        };
-        let monitoring = self.monitoring.clone();
-        let last_packets = execution::blocking(move || monitoring.stop());
-        let _ = tokio::join!(self.observer.traces().stop(), last_packets);
-        self.log.write("stopped", &json!({"cut_short": !in_time}));
-        wait
-    }
-
-    /// All parts, in reload order: doors come last because they use the others.
-    fn parts(&self) -> impl Iterator<Item = &dyn Subsystem> {
-        let doors: &dyn Subsystem = &self.doors;
-        self.assembly.parts().into_iter().chain([doors])
-    }
-
-    /// Ends the running requests and transfers of all parts.
-    async fn drain(&self, grace: Duration) {
-        let mut ending: Vec<_> = self.parts().map(|part| part.drain(grace)).collect();
-        std::future::poll_fn(|context| {
-            ending.retain_mut(|part| part.as_mut().poll(context).is_pending());
-            match ending.is_empty() {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            }
-        })
-        .await;
     }
 }
 

@@ -17,6 +17,7 @@ use crate::token::now_s;
 impl Server {
     /// Reads the configuration and its files again.
     pub(super) fn reload(&mut self, why: &str) {
+        self.service_manager.reloading();
         let outcome = self.try_reload();
         {
             let mut state = self.reload_state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,14 +31,16 @@ impl Server {
             Ok(()) => {
                 self.log.write("reloaded", &json!({"why": why}));
                 self.assembly.certificate.tell_expiry(&self.log);
+                self.service_manager.ready(&self.status());
             }
             Err(failure) => {
                 self.metrics.reload_failed();
                 let kept = "the old configuration stays in use";
-                self.log.write(
-                    "reload_failed",
-                    &json!({"why": why, "error": failure.message(Reader::Administrator), "kept": kept}),
-                );
+                let error = failure.message(Reader::Administrator);
+                self.service_manager
+                    .ready(&format!("the last reload failed, and {kept}: {error}"));
+                self.log
+                    .write("reload_failed", &json!({"why": why, "error": error, "kept": kept}));
             }
         }
     }
