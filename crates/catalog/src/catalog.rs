@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use types::Result;
 
+use crate::copies::{interrupt_sql, keep_before_migration};
 use crate::limits::{LISTINGS_MAX, MIGRATION_TIME_MAX, POLL_TIME};
 use crate::operation::forget_processes;
 use crate::schema::migrate;
@@ -61,13 +62,17 @@ impl Changes {
 }
 
 impl Catalog {
-    /// Opens a database of SQLite, or makes it. Its directory exists.
+    /// Opens a database of SQLite, or makes it. Its directory exists. Before the tables of an
+    /// earlier release are changed, a copy of the database is kept beside it ([`kept_copy`]).
     ///
     /// # Errors
     /// `catalog_unavailable` if another process uses it, or it cannot be opened;
-    /// `catalog_damaged`; `catalog_newer` if a later release has used it; `catalog_full`.
+    /// `catalog_damaged`; `catalog_newer` if a later release has used it, which changes nothing;
+    /// `catalog_full`.
+    ///
+    /// [`kept_copy`]: crate::kept_copy
     pub async fn open_sqlite(path: &Path) -> Result<Self> {
-        let catalog = Self::connect_sqlite(path).await?;
+        let catalog = Self::prepared_sqlite(path, keep_before_migration).await?;
         catalog.write(|transaction| Box::pin(migrate(transaction))).await?;
         catalog
             .write(|transaction| Box::pin(forget_processes(transaction)))
@@ -76,10 +81,15 @@ impl Catalog {
     }
 
     /// Opens a database without a look at its tables.
+    #[cfg(test)]
     pub(crate) async fn connect_sqlite(path: &Path) -> Result<Self> {
+        Self::prepared_sqlite(path, |_| Ok(())).await
+    }
+
+    async fn prepared_sqlite(path: &Path, prepare: fn(&Path) -> Result<()>) -> Result<Self> {
         let (sender, changes) = watch::channel(0);
         let path = path.to_owned();
-        let opening = execution::blocking(move || Sqlite::open(&path, sender)).await;
+        let opening = execution::blocking(move || Sqlite::open(&path, sender, prepare)).await;
         let sqlite = opening.map_err(|_| crate::store::failure(types::ErrorCode::Internal))??;
         Ok(Self::over(Store::Sqlite(sqlite), changes))
     }
@@ -116,6 +126,22 @@ impl Catalog {
     pub(crate) fn connect_postgres(url: &str) -> Result<Self> {
         let (sender, changes) = watch::channel(0);
         Ok(Self::over(Store::Postgres(Postgres::open(url, sender)?), changes))
+    }
+
+    /// As [`prepare_restored_file`], for an open database.
+    ///
+    /// # Errors
+    /// Those of the database.
+    ///
+    /// [`prepare_restored_file`]: crate::prepare_restored_file
+    pub async fn prepare_restored(&self) -> Result<()> {
+        self.write(|transaction| {
+            Box::pin(async move {
+                transaction.execute(&interrupt_sql(), &[]).await?;
+                Ok(())
+            })
+        })
+        .await
     }
 
     /// Whether other processes may use the database too. SQLite's is locked for this one.

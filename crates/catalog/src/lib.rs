@@ -3,6 +3,7 @@
 
 mod attempt;
 mod catalog;
+mod copies;
 mod hop;
 mod job;
 pub mod limits;
@@ -14,6 +15,7 @@ mod work;
 
 pub use attempt::{AttemptEnd, CopyFacts, Span};
 pub use catalog::{Catalog, Changes};
+pub use copies::{copy_of_file, kept_copy, prepare_restored_file, version_in_file};
 pub use hop::{Hop, HopFile, HopPart};
 pub use job::{
     ChecksumMode, CopyMode, FileOptions, FileRecord, JobOptions, JobRecord, Login, NewFile, NewJob, Overwrite, Owner,
@@ -26,6 +28,7 @@ pub use operation::{
     Renewed, RunningFile, SealedSecret, SecretCount, SecretKind, SettingKind, StageMember, StageRequest, StorageUser,
     Subject, SubmissionKey, Submitted, Swept, WaitingFile, WorkerRecord, key_mark_in_file, key_mark_in_postgres,
 };
+pub use schema::{TABLES_VERSION, version_in_postgres};
 pub use settings::{
     Ban, BanEffect, CloudStorage, LinkSettings, Operation, STORAGE_BANNED, StorageSettings, ThirdPartyRole, UserRight,
     VoSettings,

@@ -3,15 +3,22 @@
 //! A migration that was released never changes. `state` columns hold the numbers of
 //! [`schedule::FileState`] and [`schedule::JobState`]; times are milliseconds since 1970.
 
+use tokio::sync::watch;
 use types::{ErrorCode, Result};
 
-use crate::store::{Transaction, Value, failure};
+use crate::store::postgres::Postgres;
+use crate::store::{Row, Transaction, Value, failure};
 
 /// Version 1 and its successors, in order.
 const MIGRATIONS: [&str; 11] = [
     VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10,
     VERSION_11,
 ];
+
+/// The version of our tables.
+pub const TABLES_VERSION: usize = MIGRATIONS.len();
+/// The first version that notes which copies were interrupted.
+pub(crate) const WITH_INTERRUPTED: usize = 6;
 
 /// * `word`: each text that rows repeat (storages, organisations, activities, users, workers), once
 /// * `queue`: files of one link, organisation and activity; `queue_count` counts them
@@ -172,6 +179,41 @@ const VERSION_11: &str = "
 CREATE INDEX file_body_destination ON file_body {by_hash} (destination);
 ";
 
+/// Refuses tables of a later release; `database` is the name of the file, or what it is.
+pub(crate) fn refuse_newer(database: &str, version: usize) -> Result<()> {
+    if version <= TABLES_VERSION {
+        return Ok(());
+    }
+    let words = format!("{database}: its version is {version}, ours is {TABLES_VERSION}");
+    Err(failure(ErrorCode::CatalogNewer).with_detail(words))
+}
+
+/// The version of the tables; `None` before there are any.
+pub(crate) async fn version(transaction: &mut dyn Transaction) -> Result<Option<usize>> {
+    let mut rows = transaction.query("SELECT number FROM catalog_version", &[]).await?;
+    rows.first_mut().map(Row::number).transpose()
+}
+
+/// The version of the tables in a database of PostgreSQL; `None` if there are none.
+///
+/// # Errors
+/// Those of the database.
+pub async fn version_in_postgres(url: &str) -> Result<Option<usize>> {
+    let (sender, _changes) = watch::channel(0);
+    let database = Postgres::open(url, sender)?;
+    database.read(|transaction| Box::pin(version_if_any(transaction))).await
+}
+
+async fn version_if_any(transaction: &mut dyn Transaction) -> Result<Option<usize>> {
+    let sql = "SELECT count(*) FROM information_schema.tables \
+        WHERE table_name = 'catalog_version' AND table_schema = current_schema()";
+    let mut rows = transaction.query(sql, &[]).await?;
+    match rows.first_mut().map_or(Ok(0), Row::integer)? {
+        0 => Ok(None),
+        _ => version(transaction).await,
+    }
+}
+
 /// Brings the tables to our version.
 ///
 /// # Errors
@@ -181,20 +223,16 @@ pub(crate) async fn migrate(transaction: &mut dyn Transaction) -> Result<()> {
     transaction.order_events().await?;
     let table = "CREATE TABLE IF NOT EXISTS catalog_version (number BIGINT NOT NULL)";
     transaction.execute(table, &[]).await?;
-    let mut rows = transaction.query("SELECT number FROM catalog_version", &[]).await?;
-    let version: usize = rows.first_mut().map_or(Ok(0), |row| row.number())?;
-    if version > MIGRATIONS.len() {
-        let words = format!("its version is {version}, ours is {}", MIGRATIONS.len());
-        return Err(failure(ErrorCode::CatalogNewer).with_detail(words));
-    }
-    if version == MIGRATIONS.len() {
+    let version = version(transaction).await?.unwrap_or_default();
+    refuse_newer("the database of the queue", version)?;
+    if version == TABLES_VERSION {
         return Ok(());
     }
     for migration in &MIGRATIONS[version..] {
         transaction.script(migration).await?;
     }
     transaction.execute("DELETE FROM catalog_version", &[]).await?;
-    let current = [Value::from(MIGRATIONS.len() as i64)];
+    let current = [Value::from(TABLES_VERSION as i64)];
     let insert = "INSERT INTO catalog_version (number) VALUES ($1)";
     transaction.execute(insert, &current).await?;
     Ok(())
@@ -202,11 +240,15 @@ pub(crate) async fn migrate(transaction: &mut dyn Transaction) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::{Path, PathBuf};
+
     use schedule::{FileState, JobId, JobState};
     use testkit::{Postgres, available};
 
     use super::*;
-    use crate::{Catalog, Grant};
+    use crate::store::sqlite::dialect;
+    use crate::{Catalog, Grant, copy_of_file, kept_copy, prepare_restored_file, version_in_file};
 
     const JOB: JobId = JobId([7; 16]);
     const SUBMITTED_MS: i64 = 1_800_000_000_000;
@@ -282,7 +324,92 @@ mod tests {
             let path = directory.path().join(version.to_string());
             make_old(Catalog::connect_sqlite(&path).await.unwrap(), version).await;
             check(Catalog::open_sqlite(&path).await.unwrap(), version).await;
+            let kept = kept_copy(&path, version);
+            match version == TABLES_VERSION {
+                true => assert!(!kept.exists(), "{version}"),
+                false => {
+                    let mode = kept.metadata().unwrap().permissions().mode();
+                    assert_eq!(mode & 0o777, 0o600, "{version}");
+                    assert_eq!(version_in_file(&kept).unwrap(), Some(version));
+                    check(Catalog::open_sqlite(&kept).await.unwrap(), version).await;
+                }
+            }
         }
+    }
+
+    #[tokio::test]
+    async fn a_database_whose_copy_cannot_be_kept_is_not_changed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("queue.db");
+        make_old(Catalog::connect_sqlite(&path).await.unwrap(), 1).await;
+        std::fs::create_dir(kept_copy(&path, 1)).unwrap();
+        let refused = Catalog::open_sqlite(&path).await.map(drop).unwrap_err();
+        let detail = refused.detail().unwrap_or_default();
+        assert!(detail.contains("queue.db.version-1"), "{refused:?}");
+        assert_eq!(version_in_file(&path).unwrap(), Some(1));
+    }
+
+    /// What is on disk when a process is killed in the middle: with a cache this small, SQLite has
+    /// written pages of the open transaction.
+    #[tokio::test]
+    async fn a_migration_that_was_killed_begins_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut unfinished_bytes = 0;
+        for done in 1..TABLES_VERSION {
+            let (path, left) = (
+                directory.path().join("queue.db"),
+                directory.path().join(done.to_string()),
+            );
+            make_old(Catalog::connect_sqlite(&path).await.unwrap(), 1).await;
+            let killed = rusqlite::Connection::open(&path).unwrap();
+            killed
+                .execute_batch("PRAGMA cache_size = 1; BEGIN IMMEDIATE; DELETE FROM catalog_version")
+                .unwrap();
+            for migration in &MIGRATIONS[1..=done] {
+                killed.execute_batch(&dialect(migration)).unwrap();
+            }
+            std::fs::copy(&path, &left).unwrap();
+            let log = std::fs::copy(beside(&path, "-wal"), beside(&left, "-wal"));
+            unfinished_bytes += log.unwrap_or_default();
+            killed.execute_batch("ROLLBACK").unwrap();
+            drop(killed);
+            for suffix in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(beside(&path, suffix));
+            }
+            check(Catalog::open_sqlite(&left).await.unwrap(), 1).await;
+        }
+        assert!(unfinished_bytes > 0, "no transaction was written before its end");
+    }
+
+    fn beside(path: &Path, suffix: &str) -> PathBuf {
+        PathBuf::from(format!("{}{suffix}", path.display()))
+    }
+
+    #[tokio::test]
+    async fn a_restored_database_looks_at_destinations_before_it_copies() {
+        let directory = tempfile::tempdir().unwrap();
+        for version in 1..=TABLES_VERSION {
+            let path = directory.path().join(version.to_string());
+            make_old(Catalog::connect_sqlite(&path).await.unwrap(), version).await;
+            let copy = directory.path().join(format!("copy-{version}"));
+            copy_of_file(&path, &copy).unwrap();
+            prepare_restored_file(&copy).unwrap();
+            let catalog = Catalog::open_sqlite(&copy).await.unwrap();
+            let files = catalog.files(JOB).await.unwrap();
+            assert_eq!(files[0].is_interrupted, version >= WITH_INTERRUPTED, "{version}");
+            check(catalog, version).await;
+        }
+        let other = directory.path().join("other");
+        std::fs::write(&other, vec![b'x'; 8192]).unwrap();
+        let refused = prepare_restored_file(&other).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::CatalogDamaged);
+        let newer = directory.path().join(TABLES_VERSION.to_string());
+        let connection = rusqlite::Connection::open(&newer).unwrap();
+        let sql = format!("UPDATE catalog_version SET number = {}", TABLES_VERSION + 1);
+        connection.execute_batch(&sql).unwrap();
+        drop(connection);
+        let refused = prepare_restored_file(&newer).unwrap_err();
+        assert_eq!(refused.code(), ErrorCode::CatalogNewer);
     }
 
     #[test]

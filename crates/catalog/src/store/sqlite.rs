@@ -24,7 +24,7 @@ use super::{Operation, Row, Step, Transaction, Value, failure};
 use crate::limits::STATEMENTS_MAX;
 
 /// Permissions of all files.
-const OWNER_ONLY: u32 = 0o600;
+pub(crate) const OWNER_ONLY: u32 = 0o600;
 
 /// An open database.
 #[derive(Clone)]
@@ -36,9 +36,15 @@ struct Inner {
 }
 
 impl Sqlite {
-    /// Opens the database, or makes it.
-    pub(crate) fn open(path: &Path, changes: watch::Sender<u64>) -> Result<Self> {
+    /// Opens the database, or makes it. `prepare` sees the file when no other process uses it, and
+    /// before anything is changed.
+    pub(crate) fn open(
+        path: &Path,
+        changes: watch::Sender<u64>,
+        prepare: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<Self> {
         let lock = lock(path)?;
+        prepare(path)?;
         make_private(path)?;
         let connection = connect(path, OpenFlags::default())?;
         let writer = Writer::start(connection, lock, changes)?;
@@ -105,7 +111,7 @@ fn owned_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Opens a connection.
-pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
+pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags).map_err(|error| translate(&error))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;
@@ -132,7 +138,7 @@ pub(super) fn batch(connection: &Connection, sql: &str) -> Result<()> {
 }
 
 /// Our error for one of SQLite.
-fn translate(error: &rusqlite::Error) -> Error {
+pub(crate) fn translate(error: &rusqlite::Error) -> Error {
     let extended_code = error.sqlite_error().map(|error| error.extended_code);
     let code = match extended_code.map(|code| code & 0xff) {
         _ if extended_code == Some(ffi::SQLITE_IOERR_WRITE) && has_file_size_limit() => ErrorCode::CatalogFull,
@@ -206,7 +212,7 @@ impl<'c> SqliteTransaction<'c> {
 }
 
 /// The statement in SQLite's words.
-fn dialect(sql: &str) -> String {
+pub(crate) fn dialect(sql: &str) -> String {
     sql.replace('$', "?")
         .replace("{lock}", "")
         .replace("{lock_free}", "")

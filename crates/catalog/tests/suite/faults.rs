@@ -179,7 +179,16 @@ async fn a_database_that_cannot_be_used_is_refused_in_words() {
     drop(connection);
     let error = refused(&path).await;
     assert_eq!(error.code(), ErrorCode::CatalogNewer);
-    assert!(error.detail().unwrap().starts_with("its version is 99, ours is "));
+    let detail = error.detail().unwrap();
+    let begins = format!("{}: its version is 99, ours is ", path.display());
+    assert!(detail.starts_with(&begins), "{detail}");
+    // Nothing is changed, and no copy is kept.
+    let connection = rusqlite::Connection::open(&path).unwrap();
+    let number: i64 = connection
+        .query_row("SELECT number FROM catalog_version", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!((number, catalog::kept_copy(&path, 99).exists()), (99, false));
+    drop(connection);
     let foreign = scratch.join("foreign.db");
     std::fs::write(&foreign, vec![b'x'; 8192]).unwrap();
     assert_eq!(refused(&foreign).await.code(), ErrorCode::CatalogDamaged);

@@ -149,6 +149,6 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "The queue's database was made by a later release",
         for_client: "Tell the administrator of the queue.",
         client_options: "",
-        for_administrator: "Install that release or a later one: an older one cannot read its tables.",
+        for_administrator: "Install that release or a later one. To stay with this one, put back the copy that the later one kept, queue.db.version-N (docs/upgrade.md).",
     },
 ];
