@@ -17,9 +17,25 @@ use crate::failure::Failure;
 use crate::remotes::{directory, replace};
 use crate::server::secret::load_text;
 
+/// The version of the file. Files without one have this version, too.
+const VERSION: u64 = 1;
+
+/// What a file of any version begins with.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default = "first_version")]
+    version: u64,
+}
+
+fn first_version() -> u64 {
+    VERSION
+}
+
 /// What is kept of a login. It has secrets and is never printed.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Login {
+    #[serde(default = "first_version")]
+    version: u64,
     pub(crate) issuer: String,
     pub(crate) client_id: String,
     client_secret: Option<String>,
@@ -35,6 +51,7 @@ impl Login {
     /// A login without tokens.
     pub(crate) fn new(issuer: &str, client_id: &str, client_secret: Option<&Secret>) -> Self {
         Self {
+            version: VERSION,
             issuer: issuer.to_owned(),
             client_id: client_id.to_owned(),
             client_secret: client_secret.map(|secret| secret.expose().to_owned()),
@@ -49,15 +66,29 @@ impl Login {
     /// The login at an issuer; `None` without one.
     ///
     /// # Errors
-    /// Its file cannot be read, others may read it, or it is damaged.
+    /// Its file cannot be read, others may read it, it is damaged, or of a later release.
     pub(crate) fn load(issuer: &str) -> Result<Option<Self>, Failure> {
         let file = file(issuer)?;
         if !file.exists() {
             return Ok(None);
         }
         let text = load_text("login", &file)?;
-        let damaged = |_| Failure::invalid(format!("login {}: it is damaged; log in again", file.display()));
-        serde_json::from_str(&text).map(Some).map_err(damaged)
+        Self::parse(&text).map(Some).map_err(|words| {
+            let shown = file.display();
+            Failure::invalid(format!("login {shown}: {words}"))
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let damaged = |_| "it is damaged; log in again".to_owned();
+        let head: Head = serde_json::from_str(text).map_err(damaged)?;
+        match head.version {
+            ..=VERSION => serde_json::from_str(text).map_err(damaged),
+            version => Err(format!(
+                "a later release has written it: its version is {version}, ours is {VERSION}; use that release, or \
+                 remove the file and log in again"
+            )),
+        }
     }
 
     /// Writes it to disk.
@@ -145,6 +176,20 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+
+    #[test]
+    fn a_login_of_a_later_release_is_refused() {
+        let login = Login::new("https://issuer.example.org", "name", None);
+        let text = serde_json::to_string(&login).unwrap();
+        let refused = |text: &str| Login::parse(text).err().unwrap();
+        assert!(Login::parse(&text).is_ok_and(|read| read.client_id == "name"));
+        // As release 0.1 wrote it.
+        let first = text.replace("\"version\":1,", "");
+        assert!(first != text && Login::parse(&first).is_ok());
+        let later = text.replace("\"version\":1,", "\"version\":2,");
+        assert!(refused(&later).contains("its version is 2, ours is 1"));
+        assert!(refused("{").contains("damaged"));
+    }
 
     #[test]
     fn one_process_at_a_time_has_the_lock_the_first_time_too() {

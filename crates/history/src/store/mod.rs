@@ -52,8 +52,8 @@ pub enum StoreError {
     File(std::io::Error),
     /// The database refuses something: the disk is full, the file is no database.
     Database(rusqlite::Error),
-    /// It was written by a newer program.
-    Newer,
+    /// It was written by a newer program, and has this version.
+    Newer(i64),
     /// It is a database of another program.
     Foreign,
     /// The run begins in the future, at this time in milliseconds since 1970.
@@ -68,7 +68,7 @@ impl StoreError {
     #[must_use]
     pub fn is_of_file(&self) -> bool {
         match self {
-            Self::Newer | Self::Foreign | Self::Damaged => true,
+            Self::Newer(_) | Self::Foreign | Self::Damaged => true,
             Self::Database(cause) => matches!(
                 cause.sqlite_error_code(),
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
@@ -83,7 +83,12 @@ impl std::fmt::Display for StoreError {
         match self {
             Self::File(cause) => cause.fmt(formatter),
             Self::Database(cause) => cause.fmt(formatter),
-            Self::Newer => formatter.write_str("it was written by a newer version of this program"),
+            Self::Newer(found) => write!(
+                formatter,
+                "a later release has written it: its version is {found}, ours is {}; install that release, or name \
+                 another file",
+                schema::VERSION
+            ),
             Self::Foreign => formatter.write_str("it is a database of another program, and no history of runs"),
             Self::Future(started_ms) => write!(
                 formatter,

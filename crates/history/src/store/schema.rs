@@ -7,6 +7,8 @@ use super::StoreError;
 
 /// Version 1 and its successors, in order.
 const MIGRATIONS: [&str; 3] = [VERSION_1, VERSION_2, VERSION_3];
+/// The newest version.
+pub(super) const VERSION: usize = MIGRATIONS.len();
 /// The first version that keeps why runs ended early.
 const KEEPS_REASONS: usize = 3;
 
@@ -121,7 +123,7 @@ pub(super) fn keeps_reasons(connection: &Connection) -> Result<bool, StoreError>
 fn version(connection: &Connection) -> Result<usize, StoreError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     match usize::try_from(version) {
-        Ok(version) if version <= MIGRATIONS.len() => Ok(version),
-        _ => Err(StoreError::Newer),
+        Ok(known) if known <= VERSION => Ok(known),
+        _ => Err(StoreError::Newer(version)),
     }
 }

@@ -350,7 +350,16 @@ fn a_history_of_a_newer_program_is_refused() {
     let store = Store::open(&file).unwrap();
     store.connection.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    assert!(matches!(Store::open(&file), Err(StoreError::Newer)));
+    let refused = Store::open(&file).err().expect("it is newer");
+    assert!(matches!(refused, StoreError::Newer(99)), "{refused}");
+    let words = refused.to_string();
+    assert!(words.contains("its version is 99, ours is 3; install"), "{words}");
+    let untouched = Connection::open(&file).unwrap();
+    let version: i64 = untouched
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .unwrap();
+    assert_eq!(version, 99);
+    drop(untouched);
     std::fs::write(&file, "no database at all, but long enough to be looked at").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
     let Err(StoreError::Database(cause)) = Store::open(&file) else {

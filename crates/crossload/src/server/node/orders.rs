@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 
+/// The version of the state file. Files without one have this version, too.
+const STATE_VERSION: u64 = 1;
 /// Longest state file that is read.
 const STATE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -19,6 +21,14 @@ pub(crate) struct Order {
     pub(crate) drain: Drain,
     /// Who gave it.
     pub(crate) ordered_by: String,
+}
+
+/// An order in its file.
+#[derive(Serialize)]
+struct Kept<'a> {
+    version: u64,
+    #[serde(flatten)]
+    order: &'a Order,
 }
 
 /// What this server is used for.
@@ -89,7 +99,7 @@ impl Orders {
 /// Reads the order that is kept in a file; there is none if the file is missing.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, holds something else, or is that of a later release.
 pub(crate) fn load(file: &Path) -> Result<Order, Failure> {
     let about = |words: &str| Failure::invalid(format!("cluster.state_file {}: {words}", file.display()));
     match std::fs::metadata(file) {
@@ -99,7 +109,15 @@ pub(crate) fn load(file: &Path) -> Result<Order, Failure> {
     }
     let text = std::fs::read_to_string(file)
         .map_err(|cause| Failure::system(format!("cluster.state_file {}", file.display()), &cause))?;
-    serde_json::from_str(&text).map_err(|_| about("it does not hold the state of a node; remove it, or restore it"))
+    let other = |_| about("it does not hold the state of a node; remove it, or restore it");
+    let kept: serde_json::Value = serde_json::from_str(&text).map_err(other)?;
+    match kept["version"].as_u64() {
+        Some(version) if version > STATE_VERSION => Err(about(&format!(
+            "a later release has written it: its version is {version}, ours is {STATE_VERSION}; install that release, \
+             or remove the file, which ends the order of crossload node drain"
+        ))),
+        _ => serde_json::from_value(kept).map_err(other),
+    }
 }
 
 /// Keeps an order: the file holds the old one or the new one, whatever happens.
@@ -110,7 +128,11 @@ pub(crate) fn keep(file: &PathBuf, order: &Order) -> std::io::Result<()> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let mut fresh = tempfile::NamedTempFile::new_in(parent)?;
-    serde_json::to_writer(&mut fresh, order)?;
+    let kept = Kept {
+        version: STATE_VERSION,
+        order,
+    };
+    serde_json::to_writer(&mut fresh, &kept)?;
     fresh.write_all(b"\n")?;
     fresh.as_file().sync_all()?;
     fresh.persist(file).map_err(|error| error.error)?;
@@ -173,6 +195,13 @@ mod tests {
         assert_eq!(std::fs::read_dir(site.path()).unwrap().count(), 1);
         std::fs::write(&file, "no_reads").unwrap();
         assert!(load(&file).unwrap_err().words.contains("state of a node"));
+        // As release 0.1 wrote it, and as a later one may.
+        let text = r#""drain":"no_writes","ordered_by":"jane"}"#;
+        std::fs::write(&file, format!("{{{text}")).unwrap();
+        assert_eq!(load(&file).unwrap(), order(Drain::NoWrites));
+        std::fs::write(&file, format!("{{\"version\":2,{text}")).unwrap();
+        let words = load(&file).unwrap_err().words;
+        assert!(words.contains("its version is 2, ours is 1"), "{words}");
         assert!(keep(&site.path().join("missing/state"), &order(Drain::Active)).is_err());
     }
 }
