@@ -1,0 +1,3 @@
+//! The container image and the Helm chart.
+
+mod image;
