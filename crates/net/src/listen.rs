@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::net::SocketFlags;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpListener, TcpStream};
@@ -40,6 +40,15 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
+}
+
+/// Prepares a listening socket that another program has opened, as [`listen`] prepares its own.
+///
+/// # Errors
+/// The system's reason.
+pub fn take_over(listener: &std::net::TcpListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    SockRef::from(listener).set_tcp_nodelay(true)
 }
 
 /// Accepts connections that no runtime watches yet, so that any may.
@@ -140,6 +149,18 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let acceptor = Acceptor::new(listener.into_std().unwrap()).unwrap();
         let _far = TcpStream::connect(address).await.unwrap();
+        let (near, _) = acceptor.accept().await.unwrap();
+        assert!(near.nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_another_program_is_used_like_an_own_one() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // It connected before.
+        let _far = TcpStream::connect(address).await.unwrap();
+        take_over(&listener).unwrap();
+        let acceptor = Acceptor::new(listener).unwrap();
         let (near, _) = acceptor.accept().await.unwrap();
         assert!(near.nodelay().unwrap());
     }

@@ -18,6 +18,7 @@ mod s3_export;
 mod scitags;
 mod secrets;
 mod service_manager;
+mod sockets;
 mod space_report;
 mod tracing;
 mod upstream;

@@ -21,7 +21,8 @@ use super::state;
 use crate::failure::Failure;
 use crate::output;
 use crate::server::log::Log;
-use crate::server::{self, broker_login, secret};
+use crate::server::{broker_login, secret};
+use crate::service_manager::Sockets;
 
 /// What is read and opened before the queue starts, so that mistakes are found at once.
 pub(super) struct Prepared {
@@ -34,11 +35,16 @@ pub(super) struct Prepared {
 impl Prepared {
     /// # Errors
     /// An address, a file of passwords, or a certificate.
-    pub(super) fn build(configuration: &Configuration, worker: &str, trust: &ClientTls) -> Result<Self, Failure> {
+    pub(super) fn build(
+        configuration: &Configuration,
+        worker: &str,
+        trust: &ClientTls,
+        inherited: &Sockets,
+    ) -> Result<Self, Failure> {
         let messages = &configuration.messages;
         let mut sockets = Vec::new();
         for address in &messages.listen {
-            sockets.push(server::bind(*address)?);
+            sockets.push(inherited.listen(*address)?);
         }
         let brokers = messages.brokers.iter().map(|url| {
             Broker::parse(url).ok_or_else(|| Failure::invalid(format!("[messages] brokers: \"{url}\" is no broker")))

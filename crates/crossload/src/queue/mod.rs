@@ -55,7 +55,7 @@ use crate::server::log::Log;
 use crate::server::signals::Signals;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
-use crate::service_manager::ServiceManager;
+use crate::service_manager::{ServiceManager, Sockets};
 use crate::traces::Traces;
 use access::Credentials;
 use copy_log::LoggedCopier;
@@ -76,6 +76,7 @@ const STOP_TIME_MAX: Duration = Duration::from_secs(3 * GRACE.as_secs() + 2 * qu
 /// # Errors
 /// Failures at the start: the configuration, a file, a directory, the database, an address.
 pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
+    let sockets = Sockets::inherited()?;
     let (configuration, state) = state::configure(options)?;
     warnings(&configuration)
         .iter()
@@ -84,7 +85,7 @@ pub(crate) fn run(options: &QueueServeOptions) -> Result<(), Failure> {
     server::prepare_process(&configuration, &log);
     let threads =
         server::start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let outcome = threads.block_on(serve(options, &configuration, &state, &log, &threads));
+    let outcome = threads.block_on(serve(options, &configuration, &state, sockets, &log, &threads));
     threads.shut_down(GRACE);
     log.flush();
     outcome
@@ -94,6 +95,7 @@ async fn serve(
     options: &QueueServeOptions,
     configuration: &Configuration,
     state: &State,
+    sockets: Sockets,
     log: &Log,
     threads: &ServerThreads,
 ) -> Result<(), Failure> {
@@ -101,11 +103,11 @@ async fn serve(
     survive_file_size_limit().map_err(|cause| Failure::system("cannot receive signals", &cause))?;
     let metrics = Arc::new(Metrics::new());
     let observer = Arc::new(Observer::exporting(log, &metrics, configuration, "crossload-queue")?);
-    let (listeners, addresses) = bound(configuration)?;
-    let parts = Parts::build(configuration, addresses.clone(), log, observer.clone())?;
+    let (listeners, addresses) = bound(configuration, &sockets)?;
+    let parts = Parts::build(configuration, addresses.clone(), log, observer.clone(), sockets)?;
     tokio::spawn(parts.trust_files.clone().keep());
     let settings = settings(configuration, hops::sites(&configuration.queue.hops)?);
-    let messages = Prepared::build(configuration, &settings.worker, &parts.ground.trust)?;
+    let messages = Prepared::build(configuration, &settings.worker, &parts.ground.trust, &parts.sockets)?;
     let catalog = state.open_catalog().await?;
     let vault = key::open_vault(state, &catalog, state.takes_new_key).await?;
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
@@ -152,6 +154,7 @@ async fn serve(
     }
     let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
+    parts.sockets.demand_none_left()?;
     let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
     log.write("queue_started", &fields);
     output::line("ready");
@@ -173,8 +176,12 @@ async fn serve(
 }
 
 /// Sockets at the configured addresses, and the addresses that they have.
-fn bound(configuration: &Configuration) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Failure> {
-    let listeners = configuration.queue.listen.iter().map(|address| server::bind(*address));
+fn bound(configuration: &Configuration, sockets: &Sockets) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Failure> {
+    let listeners = configuration
+        .queue
+        .listen
+        .iter()
+        .map(|address| sockets.listen(*address));
     let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
     let addresses = listeners.iter().filter_map(|one| one.local_addr().ok()).collect();
     Ok((listeners, addresses))
@@ -202,6 +209,7 @@ struct Parts {
     trust_files: TrustFiles,
     followed: Followed,
     service_manager: ServiceManager,
+    sockets: Sockets,
 }
 
 impl Parts {
@@ -210,6 +218,7 @@ impl Parts {
         addresses: Vec<SocketAddr>,
         log: &Log,
         observer: Arc<Observer>,
+        sockets: Sockets,
     ) -> Result<Self, Failure> {
         let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
         let (trust, _) = ClientTls::load(&trust(configuration))?;
@@ -227,6 +236,7 @@ impl Parts {
             trust_files: Subsystem::build(&ground, configuration)?,
             followed: Followed::new(configuration),
             service_manager: ServiceManager::new(log),
+            sockets,
             ground,
         })
     }
@@ -284,7 +294,7 @@ impl Parts {
         observer: Arc<Observer>,
         threads: &ServerThreads,
     ) -> Result<(), Failure> {
-        let Some(listener) = admin_listener(configuration, state.usual_admin)? else {
+        let Some(listener) = admin_listener(configuration, state.usual_admin, &self.sockets)? else {
             return Ok(());
         };
         let address = listener
@@ -321,11 +331,18 @@ impl Parts {
 
 /// Where metrics and health are shown: at the configured address, else at the usual one if it is
 /// free.
-fn admin_listener(configuration: &Configuration, usual: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
+fn admin_listener(
+    configuration: &Configuration,
+    usual: Option<SocketAddr>,
+    sockets: &Sockets,
+) -> Result<Option<TcpListener>, Failure> {
     if let Some(address) = configuration.server.admin_listen {
-        return server::bind(address).map(Some);
+        return sockets.listen(address).map(Some);
     }
     let Some(address) = usual else { return Ok(None) };
+    if let Some(inherited) = sockets.take(address) {
+        return Ok(Some(inherited));
+    }
     let free = net::listen::listen(address).and_then(tokio::net::TcpListener::into_std);
     if let Err(cause) = &free {
         output::complain(&format!(

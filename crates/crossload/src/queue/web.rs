@@ -27,7 +27,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::server::assemble::PRODUCT;
 use crate::server::events::{AdminLog, Observer};
-use crate::server::{bind, pages};
+use crate::server::pages;
 
 /// Why files of a job that an operator cancels are not copied.
 const CANCELED: &str = "Job canceled by an operator";
@@ -63,7 +63,7 @@ pub(super) fn open(
     let Some(address) = configuration.web.queue_listen else {
         return Ok(());
     };
-    let listener = bind(address)?;
+    let listener = parts.sockets.listen(address)?;
     let address = listener.local_addr();
     let address = address.map_err(|cause| Failure::system("listening", &cause))?;
     let server = Server {

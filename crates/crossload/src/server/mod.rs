@@ -81,7 +81,7 @@ use crate::descriptors;
 use crate::failure::Failure;
 use crate::file_size::survive_file_size_limit;
 use crate::output;
-use crate::service_manager::ServiceManager;
+use crate::service_manager::{ServiceManager, Sockets};
 use crate::token::now_s;
 use admin_parts::AdminParts;
 use assemble::{Assembly, PRODUCT};
@@ -101,6 +101,7 @@ const LAST_TASKS_WAIT: Duration = Duration::from_secs(1);
 /// # Errors
 /// Failures at the start: the configuration, a file, a directory, an address.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
+    let sockets = Sockets::inherited()?;
     let configuration = configure(options)?;
     exposed::refuse(&configuration, options.config.as_deref())?;
     if let Some(warning) = write_warning(options, &configuration) {
@@ -109,7 +110,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
     let log = Log::open(&configuration.log)?;
     prepare_process(&configuration, &log);
     let threads = start_threads(&configuration).map_err(|cause| Failure::system("cannot start threads", &cause))?;
-    let outcome = threads.block_on(Server::start(options.clone(), configuration, log.clone(), &threads));
+    let outcome = threads.block_on(Server::start(options, configuration, &sockets, &log, &threads));
     let (result, wait) = match outcome {
         Ok((server, signals)) => (Ok(()), threads.block_on(server.serve(signals))),
         Err(failure) => (Err(failure), LAST_TASKS_WAIT),
@@ -310,9 +311,10 @@ struct Server {
 
 impl Server {
     async fn start(
-        options: ServeOptions,
+        options: &ServeOptions,
         configuration: Configuration,
-        log: Log,
+        sockets: &Sockets,
+        log: &Log,
         threads: &ServerThreads,
     ) -> Result<(Self, Signals), Failure> {
         gather_randomness()?;
@@ -320,21 +322,21 @@ impl Server {
         let metrics = Arc::new(Metrics::new());
         let mut listeners = Vec::new();
         for address in &configuration.server.listen {
-            listeners.push(bind(*address)?);
+            listeners.push(sockets.listen(*address)?);
         }
         let addresses: Vec<SocketAddr> = listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let observer = Observer::exporting(&log, &metrics, &configuration, "crossload")?;
-        let monitoring = Monitoring::start(&configuration, port, &log, observer.marking())?;
+        let observer = Observer::exporting(log, &metrics, &configuration, "crossload")?;
+        let monitoring = Monitoring::start(&configuration, port, log, observer.marking())?;
         let copies = configuration.web.listen.map(|_| RunningCopies::default());
         let observer = Arc::new(observer.with_telemetry(monitoring.hub()).with_copies(copies));
         let mut watch = Watch::default();
         options.config.iter().for_each(|file| watch.add(file.clone()));
         watch_named(&mut watch, &configuration);
-        let assembly = Arc::new(Assembly::new(&configuration, addresses, &log, observer.clone())?);
+        let assembly = Arc::new(Assembly::new(&configuration, addresses, log, observer.clone())?);
         monitoring.start_tasks(&assembly, &metrics);
         watch.take_made();
         let setup = DoorSetup {
@@ -351,26 +353,26 @@ impl Server {
                 fault: None,
                 loaded_s: now_s(),
             })),
-            options,
+            options: options.clone(),
             configuration,
             assembly,
             observer,
             metrics,
             monitoring,
             tasks: threads.task_count(),
-            service_manager: ServiceManager::new(&log),
-            log,
+            service_manager: ServiceManager::new(log),
+            log: log.clone(),
             watch,
         };
         let signals = Signals::receive()?;
-        server.announce().await?;
+        server.announce(sockets).await?;
         server.service_manager.feed_watchdog(&threads.rota());
         server.service_manager.ready(&server.status());
         Ok((server, signals))
     }
 
     /// Prints the server's addresses on standard output, for scripts.
-    async fn announce(&mut self) -> Result<(), Failure> {
+    async fn announce(&mut self, sockets: &Sockets) -> Result<(), Failure> {
         let scheme = if self.configuration.server.certificate.is_some() {
             "https"
         } else {
@@ -381,11 +383,12 @@ impl Server {
         }
         let mut admin_address = None;
         if let Some(address) = self.configuration.server.admin_listen {
-            let listener = bind(address)?;
+            let listener = sockets.listen(address)?;
             admin_address = listener.local_addr().ok();
             self.open_admin_door(listener)?;
         }
-        let pages_address = self.open_pages()?;
+        let pages_address = self.open_pages(sockets)?;
+        sockets.demand_none_left()?;
         if let Some(address) = admin_address {
             output::line(&format!("admin on http://{address}"));
         }
@@ -424,11 +427,11 @@ impl Server {
     }
 
     /// The address of the pages for operators, if there are any.
-    fn open_pages(&self) -> Result<Option<SocketAddr>, Failure> {
+    fn open_pages(&self, sockets: &Sockets) -> Result<Option<SocketAddr>, Failure> {
         let Some(address) = self.configuration.web.listen else {
             return Ok(None);
         };
-        let listener = bind(address)?;
+        let listener = sockets.listen(address)?;
         let address = listener.local_addr().ok();
         pages::open(listener, &self.assembly, self.admin())?;
         Ok(address)

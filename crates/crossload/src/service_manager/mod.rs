@@ -1,5 +1,7 @@
-//! Reports the state of a server to the service manager, such as systemd, by the protocol of
-//! `sd_notify(3)`. Without `NOTIFY_SOCKET` nothing is sent.
+//! The service manager, such as systemd: reports of the server's state (`sd_notify(3)`; without
+//! `NOTIFY_SOCKET` nothing is sent), and sockets that the manager has opened.
+
+mod sockets;
 
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use tokio::time::MissedTickBehavior;
 use crate::limits::STOP_TIMEOUT_MARGIN;
 use crate::output::counted;
 use crate::server::log::Log;
+
+pub(crate) use sockets::Sockets;
 
 /// The shortest interval between two signs of life.
 const WATCHDOG_PERIOD_MIN: Duration = Duration::from_millis(1);
