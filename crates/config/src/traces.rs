@@ -38,7 +38,8 @@ impl Traces {
         let place = self.endpoint.as_deref().map(Location::parse);
         match place {
             Some(Ok(place)) if place.is_http() => {
-                if self.headers_file.is_some() && !place.is_encrypted() && !is_loopback_host(place.host()) {
+                let is_readable = !place.is_encrypted() && !is_loopback_host(place.host());
+                if is_readable && self.headers_file.is_some() {
                     faults.push("headers_file: it may hold a credential; give endpoint an https URL".to_owned());
                 }
             }

@@ -389,6 +389,7 @@ fn common_of(command: &Command) -> Option<Common> {
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Completions(_)
+        | Command::Migrate(_)
         | Command::Man(_)
         | Command::Demo(_) => {
             return None;
@@ -488,6 +489,7 @@ async fn perform(session: &Arc<ClientContext>, command: Command) -> Result<u8, F
         | Command::Config(_)
         | Command::Proxy(_)
         | Command::Completions(_)
+        | Command::Migrate(_)
         | Command::Man(_)
         | Command::Demo(_) => Ok(0),
     }
