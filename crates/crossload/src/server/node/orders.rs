@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(site.path()).unwrap().count(), 1);
         std::fs::write(&file, "no_reads").unwrap();
         assert!(load(&file).unwrap_err().words.contains("state of a node"));
-        // As release 0.1 wrote it, and as a later one may.
+        // As release 0.1 wrote it, and as a later release may write it.
         let text = r#""drain":"no_writes","ordered_by":"jane"}"#;
         std::fs::write(&file, format!("{{{text}")).unwrap();
         assert_eq!(load(&file).unwrap(), order(Drain::NoWrites));
