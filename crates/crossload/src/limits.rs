@@ -271,3 +271,9 @@ pub(crate) const EARLIER_RUNS_MAX: u64 = 100;
 pub(crate) const DRAIN_STATUS_PERIOD: Duration = Duration::from_secs(1);
 /// Time beyond that of the drain in which the service manager does not kill the server.
 pub(crate) const STOP_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
+/// Largest file, apart from databases, in a backup.
+pub(crate) const BACKUP_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Files in a backup.
+pub(crate) const BACKUP_FILES_MAX: usize = 100_000;
+/// Largest list of what is in a backup.
+pub(crate) const BACKUP_LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;

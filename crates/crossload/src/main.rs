@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod authorities;
+mod backup;
 mod cached_files;
 mod check;
 mod client;
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
         Command::Serve(_)
         | Command::Redirector(_)
         | Command::Check(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
         | Command::Cache(CacheAction::Ls(_) | CacheAction::Stat(_) | CacheAction::Evict(_) | CacheAction::Verify(_))
         | Command::Config(_)
         | Command::Migrate(_)
@@ -112,6 +115,8 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Proxy(action) => client::proxy::run(&action),
         Command::Explain(options) => explain::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Backup(options) => backup::run(&options).map(|()| 0),
+        Command::Restore(options) => backup::restore(&options).map(|()| 0),
         Command::Shell(options) => client::shell::run(&options),
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options).map_err(tests_not_begun),

@@ -3,6 +3,7 @@
 
 mod advice;
 mod agents;
+mod backup;
 mod bare;
 mod brokers;
 mod capabilities;

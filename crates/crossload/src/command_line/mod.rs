@@ -1,6 +1,7 @@
 //! The command line. Options that gfal's tools have too keep their letters.
 
 mod attributes;
+mod backup;
 mod bench;
 mod bench_files;
 mod bench_transfers;
@@ -48,6 +49,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub(crate) use attributes::AttributeAction;
+pub(crate) use backup::{BackupOptions, RestoreOptions};
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions, PrefetchOptions};
@@ -296,6 +298,18 @@ pub(crate) enum Command {
     /// health check of a container, which has no shell.
     #[command(after_help = healthy::EXAMPLES)]
     Healthy(HealthyOptions),
+    /// Save the configuration, the secrets and the state of a server in one file
+    ///
+    /// A queue may run meanwhile: its database is copied in one state. PostgreSQL's is saved by
+    /// pg_dump. Run it as root or as the server's user.
+    #[command(after_help = backup::EXAMPLES)]
+    Backup(BackupOptions),
+    /// Put back what a backup has, on this machine or another one
+    ///
+    /// Checks everything before it changes anything. Stop the services first. A restored queue
+    /// goes on with its jobs, and looks at each destination before it copies a file.
+    #[command(after_help = backup::RESTORE_EXAMPLES)]
+    Restore(RestoreOptions),
     /// Look into the cache of a server, or bring files into it
     ///
     /// prefetch takes URLs, on any machine. The other commands work on the directory of a running
@@ -412,6 +426,8 @@ impl Command {
             Self::Explain(_) => "explain",
             Self::Check(_) => "check",
             Self::Healthy(_) => "healthy",
+            Self::Backup(_) => "backup",
+            Self::Restore(_) => "restore",
             Self::Smoke(_) => "smoke",
             Self::Mesh(_) => "mesh",
             Self::Stress(_) => "stress",

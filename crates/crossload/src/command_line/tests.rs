@@ -423,6 +423,8 @@ fn the_help_names_every_command() {
         "token",
         "explain",
         "check",
+        "backup",
+        "restore",
         "smoke",
         "mesh",
         "stress",

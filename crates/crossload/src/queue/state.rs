@@ -198,7 +198,7 @@ impl State {
     }
 
     /// Where uploads to S3 storages are noted: beside the key, in the state directory.
-    pub(super) fn uploads_directory(&self) -> PathBuf {
+    pub(crate) fn uploads_directory(&self) -> PathBuf {
         self.key_file.with_file_name("uploads")
     }
 
@@ -213,7 +213,7 @@ impl State {
 
 /// What sets the password behind the other settings of a database: in a URL, or in a list of
 /// `key=value` (libpq, "Connection Strings").
-fn password_setting(settings: &str, password: &str) -> String {
+pub(crate) fn password_setting(settings: &str, password: &str) -> String {
     if settings.contains("://") {
         let separator = if settings.contains('?') { '&' } else { '?' };
         return format!(

@@ -80,6 +80,19 @@ impl Store {
         }
     }
 
+    /// Writes a copy of the history, in one state, to a file that does not exist or is empty.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn copy_to(&self, copy: &Path) -> Result<(), StoreError> {
+        let unnamed = || StoreError::File(std::io::Error::other("the name of the copy is no UTF-8"));
+        // SQLite takes an empty file, and keeps its permissions.
+        make_private(copy).map_err(StoreError::File)?;
+        let name = copy.to_str().ok_or_else(unnamed)?;
+        self.connection.execute("VACUUM INTO ?1", [name])?;
+        Ok(())
+    }
+
     fn with(connection: Connection) -> Result<Self, StoreError> {
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;")?;
