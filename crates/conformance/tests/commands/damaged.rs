@@ -112,6 +112,28 @@ fn a_damaged_input_does_not_replace_a_file_at_our_server() {
     kept.failed_with(17);
 }
 
+#[test]
+fn an_input_that_is_damaged_on_its_way_is_no_new_file() {
+    let test = "an_input_that_is_damaged_on_its_way_is_no_new_file";
+    let Some(site) = available(test, site()) else {
+        return;
+    };
+    let content = bytes(SIZE, 43);
+    let relay = damaging(&site.first);
+    let target = through(&relay, "new-input");
+    let copy = |more: &[&str]| {
+        let arguments = [more, &["-", &target][..]].concat();
+        site.lab.run_client_with_input("copy", &arguments, &content)
+    };
+    let refused = copy(&[]).failed_with(74);
+    assert!(refused.said().contains("CHECKSUM MISMATCH"), "{}", refused.said());
+    assert_eq!(site.first.stored("new-input"), None, "{}", refused.said());
+    relay.heal();
+    let copied = copy(&["--verify", "required"]).succeeded();
+    assert!(copied.said().contains("adler32"), "{}", copied.said());
+    assert!(site.first.stored("new-input").as_ref() == Some(&content));
+}
+
 /// Another client stores a good file within the same second, when XRootD still has the checksum of
 /// the damaged one. Our clean-up comes some seconds later.
 #[test]

@@ -44,7 +44,7 @@ impl Copy<'_> {
             theirs.clear();
         }
         if self.source.local().is_none() {
-            moved.verified = compare(self.order, &moved.ours, &theirs, Side::Source)?;
+            moved.verified = compare(&self.order_at_source(), &moved.ours, &theirs, Side::Source)?;
         }
         Ok(moved)
     }

@@ -284,19 +284,28 @@ impl Copy<'_> {
         !needs_checksum || !self.sink.abilities().any_order
     }
 
+    /// Whether the checksums to compare are those that are computed here while the data moves: of a
+    /// local file, and of an input.
+    fn sums_come_from_here(&self) -> bool {
+        self.source.local().is_some() || self.source.abilities().has_no_checksum
+    }
+
+    /// The order as it holds for the source: where only checksums that are computed here can be
+    /// compared, the source need not report any.
+    fn order_at_source(&self) -> Order {
+        let verification = match self.order.verification {
+            Verification::Required if self.sums_come_from_here() => Verification::WhenAvailable,
+            asked => asked,
+        };
+        Order {
+            verification,
+            ..self.order.clone()
+        }
+    }
+
     /// Checks the source's checksums, if it reported any, against the expected one.
     fn check_announced(&self, checksums: &[Checksum]) -> Result<()> {
-        match self.source.local() {
-            None => check_announced(self.order, checksums),
-            // A local source has no kept checksum: it is computed while the data moves.
-            Some(_) => {
-                let order = Order {
-                    verification: Verification::WhenAvailable,
-                    ..self.order.clone()
-                };
-                check_announced(&order, checksums)
-            }
-        }
+        check_announced(&self.order_at_source(), checksums)
     }
 
     /// The checksums to declare to the sink: the one that the client expects, or the first of the

@@ -46,7 +46,10 @@ impl InputSource {
 
 impl Source for InputSource {
     fn abilities(&self) -> SourceAbilities {
-        SourceAbilities::default()
+        SourceAbilities {
+            has_no_checksum: true,
+            ..SourceAbilities::default()
+        }
     }
 
     fn ask<'a>(&'a self, _wanted: &'a [ChecksumAlgorithm]) -> Answer<'a, SourceFacts> {

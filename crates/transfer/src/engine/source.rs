@@ -83,6 +83,8 @@ pub struct SourceAbilities {
     pub opens_once: bool,
     /// Knowing its checksum before the data moves saves the checksums of pages.
     pub prefers_checksum_first: bool,
+    /// It has no checksum of its own, so only the sink can say what it got.
+    pub has_no_checksum: bool,
 }
 
 /// What a source reports about its file.

@@ -55,7 +55,7 @@ impl Copier {
             self.totals.add(|count| count.files += 1);
             return Ok(());
         }
-        self.check_comparable(source, target)?;
+        self.check_comparable(target)?;
         if let Some(parent) = target.parent().filter(|_| self.settings.parent && !pair.has_parent) {
             self.session.make_directory(&parent, true, Side::Destination).await?;
         }
@@ -104,10 +104,10 @@ impl Copier {
     }
 
     /// Fails where `--verify required` cannot be kept, before anything is copied.
-    fn check_comparable(&self, source: &Place, target: &Place) -> Result<()> {
-        let is_stdio = [source, target].contains(&&Place::Stdio);
+    fn check_comparable(&self, target: &Place) -> Result<()> {
+        let is_output = *target == Place::Stdio;
         let TransferOptions { verify, checksum, .. } = &self.settings.transfer;
-        match is_stdio && checksum.is_none() && *verify == Some(Verify::Required) {
+        match is_output && checksum.is_none() && *verify == Some(Verify::Required) {
             true => Err(nothing_compared(NotCompared::Stdio.words())),
             false => Ok(()),
         }

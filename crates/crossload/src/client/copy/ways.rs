@@ -74,7 +74,7 @@ impl NotCompared {
             Self::NoneAtSource => "the source reports none",
             Self::NoneAtDestination => "the destination reports none of the same kind",
             Self::Local => "the file system makes the copy",
-            Self::Stdio => "standard input and output have none",
+            Self::Stdio => "standard output has none",
         }
     }
 
@@ -230,12 +230,7 @@ impl FileCopy<'_> {
             }
             (Way::Upload, Place::Stdio, Place::Remote(target)) => {
                 let source = Arc::new(InputSource::new(tokio::io::stdin().chain(LateEnd::default())));
-                // Only the destination can be asked, and what it is to replace matters.
-                let order = Order {
-                    ask_first: self.order.ask_first,
-                    ..self.unasked()
-                };
-                self.move_by(source, &self.remote_sink(target), &order, way).await
+                self.move_here(source, &self.remote_sink(target), way).await
             }
             (Way::Local, Place::Local(source), Place::Local(target)) => self.on_this_machine(source, target).await,
             _ => Err(Error::new(ErrorCode::Internal, Side::Client, Phase::Open)),
@@ -247,8 +242,8 @@ impl FileCopy<'_> {
         self.move_by(source, sink, &self.order, way).await
     }
 
-    /// The order for standard input and output: only the data is requested, and nothing is compared
-    /// without `--checksum`.
+    /// The order for standard output and local copies: only the data is requested, and nothing is
+    /// compared without `--checksum`.
     fn unasked(&self) -> Order {
         Order {
             verification: Verification::Never,
@@ -259,9 +254,9 @@ impl FileCopy<'_> {
 
     async fn move_by(&self, source: Arc<dyn Source>, sink: &dyn Sink, order: &Order, way: Way) -> Result<Copied> {
         let outcome = copy(&source, sink, order, &self.session.budget, self.progress).await;
-        let is_stdio = [self.source, self.target].contains(&&Place::Stdio);
+        let is_output = *self.target == Place::Stdio;
         outcome.map(|outcome| match Copied::new(outcome, way) {
-            copied if is_stdio && copied.verified.is_err() => Copied {
+            copied if is_output && copied.verified.is_err() => Copied {
                 verified: Err(NotCompared::Stdio),
                 ..copied
             },
