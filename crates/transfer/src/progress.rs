@@ -9,7 +9,7 @@ use std::time::Instant;
 use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use net::Ends;
-use remote::{CreatedFile, PacketMark, Steps};
+use remote::{CreatedFile, PacketMark, Steps, Validator};
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
 use types::{Error, ErrorCode, Phase, Result, Side};
@@ -39,6 +39,7 @@ struct Inner {
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
     begun: Mutex<Option<Instant>>,
     created: Mutex<Option<CreatedFile>>,
+    replaced: Mutex<Option<Validator>>,
     counted_in: OnceLock<(Budget, Flow)>,
     paced_ms: AtomicU64,
     flow_mark: OnceLock<FlowMark>,
@@ -99,6 +100,7 @@ impl Default for Inner {
             marks: Mutex::new(Vec::new()),
             begun: Mutex::default(),
             created: Mutex::default(),
+            replaced: Mutex::default(),
             counted_in: OnceLock::new(),
             paced_ms: AtomicU64::new(0),
             flow_mark: OnceLock::new(),
@@ -358,6 +360,17 @@ impl Progress {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Notes the version of the file that the copy replaces.
+    pub(crate) fn note_replaced(&self, version: Option<Validator>) {
+        *self.inner.replaced.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+
+    /// The version of the file that the copy replaces, where the server named it.
+    pub(crate) fn replaced(&self) -> Option<Validator> {
+        let replaced = self.inner.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        replaced.clone()
     }
 
     /// Whether the last attempt has created a file at the destination that the server named.

@@ -264,18 +264,34 @@ impl Copy<'_> {
         }
     }
 
-    /// Sends a local file within the order's rates, which the kernel cannot enforce.
+    /// Sends a local file within the order's rates, which the kernel cannot enforce; its last piece
+    /// as [`Self::send_file`] does.
     async fn send_limited(
         &self,
         file: &dyn ReadHandle,
         upload: &mut dyn UploadStream,
         hasher: Option<&mut Hasher>,
     ) -> Result<u64> {
-        let mut reading = self.source.read(&GetOptions::default()).await?;
         let mut unasked = Hasher::new(&[]);
         let hasher = hasher.unwrap_or(&mut unasked);
-        let sent = self.send_stream(Some(&mut reading), upload, Some(hasher), file.stat().size_bytes);
-        sent.await.map_err(|error| blame_store(error, Side::Source))
+        let size = file.stat().size_bytes;
+        let front = size.saturating_sub(LAST_PIECE_BYTES);
+        for range in [ByteRange::new(0, front), ByteRange::new(front, size)] {
+            if range.is_empty() {
+                continue;
+            }
+            let part = GetOptions {
+                range: Some(range),
+                ..GetOptions::default()
+            };
+            let mut reading = self.source.read(&part).await?;
+            let sent = self.send_stream(Some(&mut reading), upload, Some(&mut *hasher), range.len());
+            sent.await.map_err(|error| blame_store(error, Side::Source))?;
+            if range.end < size {
+                self.source.check_unchanged().await?;
+            }
+        }
+        Ok(size)
     }
 
     async fn send_stream(

@@ -250,12 +250,14 @@ impl Copy<'_> {
         if let Some(facts) = &facts {
             self.check_announced(&facts.checksums)?;
         }
+        let existed = self.sink.existed(self.order).await?;
+        self.progress.note_replaced(self.sink.replaced());
         Ok(Asked {
             facts,
             refusal,
             with_checksum,
             took,
-            existed: self.sink.existed(self.order).await?,
+            existed,
             may_have_created: AtomicBool::new(false),
             has_left: AtomicBool::new(false),
             stored: OnceLock::new(),
@@ -351,6 +353,7 @@ impl Copy<'_> {
             is_refused: !asked.may_have_created.load(Ordering::Relaxed),
             has_left: asked.has_left.load(Ordering::Relaxed),
             created: self.progress.created(),
+            replaced: self.progress.replaced(),
             begun: self.progress.begun(),
             ended,
             was_absent: asked.existed == Some(false),

@@ -80,6 +80,8 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
     pub(crate) created: Option<CreatedFile>,
+    /// The version of the file that the copy would have replaced, if the server named it.
+    pub(crate) replaced: Option<Validator>,
     /// When the copy began, which may have created the file; `None` if it did not come so far.
     pub(crate) begun: Option<Instant>,
     /// When it ended: nothing of it was sent after that.
@@ -170,6 +172,7 @@ pub(crate) async fn remove_ended(
         is_refused: false,
         has_left: false,
         created: progress.created(),
+        replaced: progress.replaced(),
         begun: progress.begun(),
         ended: Instant::now(),
         was_absent,
@@ -253,11 +256,16 @@ impl Removal<'_> {
     /// its file since.
     async fn report(&self) -> Remains {
         match self.look().await {
-            Ok(found) if self.is_too_long(&found) => Remains::Nothing,
+            Ok(found) if self.is_too_long(&found) || self.is_as_before(&found) => Remains::Nothing,
             Ok(found) => Remains::Perhaps(found.file.size_bytes),
             Err(error) if error.code() == ErrorCode::PeerNotFound => Remains::Nothing,
             Err(_) => Remains::Perhaps(None),
         }
+    }
+
+    /// Whether the file that was to be replaced is still there, untouched.
+    fn is_as_before(&self, found: &Found) -> bool {
+        self.failed.replaced.is_some() && found.file.version == self.failed.replaced
     }
 
     /// Whether a file is longer than a part of ours can be.
@@ -268,8 +276,8 @@ impl Removal<'_> {
     async fn once(&self) -> Result<Seen> {
         let found = self.look().await?;
         let file = &found.file;
-        // The name is that of another file now, so ours is gone.
-        if found.is_same == Some(false) {
+        // The name is that of another file now, or still, so none of ours is there.
+        if found.is_same == Some(false) || self.is_as_before(&found) {
             return Ok(Seen::Settled(Remains::Nothing));
         }
         let is_unclosed = file.identity.as_ref().is_some_and(|file| file.is_unclosed);
@@ -527,6 +535,7 @@ mod tests {
                 is_refused: false,
                 has_left: false,
                 created: Some(part.clone()),
+                replaced: None,
                 begun: None,
                 ended: Instant::now(),
                 was_absent: false,

@@ -21,6 +21,8 @@ pub struct RemoteSink {
     /// The server, if it has the file that is to be replaced, and compares checksums behind the
     /// content.
     compares_trailers_at: OnceLock<Location>,
+    /// The version of that file.
+    replaced: OnceLock<Validator>,
 }
 
 impl RemoteSink {
@@ -31,6 +33,7 @@ impl RemoteSink {
             client: client.clone(),
             file: file.clone(),
             compares_trailers_at: OnceLock::new(),
+            replaced: OnceLock::new(),
         }
     }
 
@@ -43,6 +46,9 @@ impl RemoteSink {
                 Err(Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open).with_subject(&self.file.location))
             }
             Ok(facts) => {
+                if let Some(tag @ Validator::Tag(_)) = facts.validator() {
+                    let _ = self.replaced.set(tag);
+                }
                 if facts.compares_trailers {
                     let _ = self.compares_trailers_at.set(facts.location);
                 }
@@ -70,6 +76,10 @@ impl Sink for RemoteSink {
 
     fn existed<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<bool>> {
         Box::pin(self.ask(order))
+    }
+
+    fn replaced(&self) -> Option<Validator> {
+        self.replaced.get().cloned()
     }
 
     fn begin<'a>(&'a self, options: &'a BeginOptions<'a>) -> Answer<'a, Begun> {

@@ -23,6 +23,12 @@ pub trait Sink: Send + Sync {
     /// The file exists and must not be replaced, or is a directory; other refusals.
     fn existed<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<bool>>;
 
+    /// The version of the file that a copy replaces, as [`Sink::existed`] found it, if the server
+    /// names versions.
+    fn replaced(&self) -> Option<Validator> {
+        None
+    }
+
     /// Begins to store the file; [`SinkAbilities::any_order`] determines the kind of [`Begun`].
     ///
     /// # Errors

@@ -119,6 +119,7 @@ impl ThirdParty<'_> {
             is_refused: false,
             has_left: false,
             created: self.progress.created(),
+            replaced: self.progress.replaced(),
             begun: self.progress.begun(),
             ended,
             was_absent: self.is_absent,
