@@ -3,7 +3,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use catalog::{Catalog, TABLES_VERSION, version_in_postgres};
 use config::Configuration;
