@@ -144,6 +144,7 @@ impl Location {
             )
         } else {
             let path = if raw_path.is_empty() { "/" } else { raw_path };
+            check_escapes(path)?;
             (escape_unsafe(path), query.map(escape_unsafe))
         };
         Ok(Self {
@@ -441,6 +442,24 @@ fn escape_unsafe(text: &str) -> String {
     escaped
 }
 
+/// Checks that each `%` of a path begins an escape (RFC 3986 §2.1) of a byte that a name can have.
+/// XRootD takes any other for the end of the name, and so another file.
+fn check_escapes(path: &str) -> Result<()> {
+    for (start, _) in path.match_indices('%') {
+        let digits = path.as_bytes().get(start + 1..start + 3);
+        match digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+            Some(b"00") => return Err(bad_url("a name has no NUL byte (%00)")),
+            Some(_) => {}
+            None => {
+                return Err(bad_url(
+                    "a % in a path must be followed by two hexadecimal digits; write %25 for the character itself",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn bad_url(why: &str) -> Error {
     Error::new(ErrorCode::BadUrl, Side::Client, Phase::Open).with_detail(why)
 }
@@ -448,6 +467,25 @@ fn bad_url(why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percent_sign_begins_an_escape_or_is_refused() {
+        for path in ["50%", "a%zz", "%1", "%00", "new%00x", "%\u{e9}", "a%2"] {
+            for scheme in ["http", "https", "davs", "s3", "s3s"] {
+                let error = Location::parse(&format!("{scheme}://h/{path}")).unwrap_err();
+                assert_eq!(error.code(), ErrorCode::BadUrl, "{path}");
+                assert!(error.detail().is_some_and(|words| words.contains('%')), "{error}");
+            }
+        }
+        for url in [
+            "https://h/50%25",
+            "https://h/a%2Fb%0a",
+            "https://h/f?x=%zz",
+            "root://h//50%",
+        ] {
+            assert!(Location::parse(url).is_ok(), "{url}");
+        }
+    }
 
     #[test]
     fn dav_is_http_and_ports_default() {
