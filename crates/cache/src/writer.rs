@@ -87,6 +87,10 @@ impl WriteHandle for CachedWriter {
         self.inner.is_readable()
     }
 
+    fn keeps_replaced(&self) -> bool {
+        self.inner.keeps_replaced()
+    }
+
     fn stat(&self) -> Result<Stat> {
         self.inner.stat()
     }

@@ -10,6 +10,7 @@ use net::Batch;
 use net::http::{Connection, Incoming};
 use storage::{CommitFacts, Hasher, Overwrite, Stat, UploadOptions, WriteHandle};
 use transfer::{Flow, Payload, Received, receive};
+use types::error::REPLACED_IS_LOST;
 use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Phase, Result, Side};
 
 use crate::access::{check_conditions, etag};
@@ -77,7 +78,7 @@ pub(crate) async fn answer(exchange: &mut FileExchange<'_, '_>, head: &RequestHe
     let behind = declared_trailer_digests(exchange.http.incoming.trailers())?;
     complete(exchange, &export_path, &upload, &mut checksums, &behind).await?;
     for told in [&declared, &behind] {
-        verify(told, &checksums).map_err(|error| error.with_subject(&path))?;
+        verify(told, &checksums).map_err(|error| differs(error, upload.as_ref()).with_subject(&path))?;
     }
     let facts = CommitFacts {
         size_bytes: bytes,
@@ -239,6 +240,17 @@ async fn complete(
         );
     }
     Ok(())
+}
+
+/// The mismatch, with a word where a replaced file is not what it was any more.
+fn differs(error: Error, upload: &dyn WriteHandle) -> Error {
+    match (upload.keeps_replaced(), error.detail()) {
+        (false, Some(detail)) => {
+            let detail = format!("{detail}; {REPLACED_IS_LOST}");
+            error.with_detail(detail)
+        }
+        _ => error,
+    }
 }
 
 /// Compares declared checksums with computed ones.

@@ -435,6 +435,10 @@ impl WriteHandle for RemoteUpload {
         Box::pin(self.take(batch, offset))
     }
 
+    fn keeps_replaced(&self) -> bool {
+        !self.put.overwrite || self.upstream.is_object_store() || self.put.compares_trailers_at.is_some()
+    }
+
     fn order(&self) -> WriteOrder {
         match &self.parts {
             Some(parts) => WriteOrder::Blocks(parts.part_bytes()),

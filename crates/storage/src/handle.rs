@@ -199,6 +199,12 @@ pub trait WriteHandle: Send + Sync {
         true
     }
 
+    /// Whether a file that it replaces is untouched before the commit. Other servers may write over
+    /// it as the data comes.
+    fn keeps_replaced(&self) -> bool {
+        true
+    }
+
     /// The properties of the data so far. Does not wait: a store answers from memory.
     ///
     /// # Errors

@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Endpoint, Reply, Scripted, Site, Slot, adler32, background, bytes, shared, until};
-use testkit::{Direction, Fault, Relay, Result, XrootdVersion, available};
+use conformance::{Endpoint, Lab, Reply, Scripted, Site, Slot, adler32, background, bytes, shared, until};
+use testkit::{Direction, Fault, Relay, Result, XrootdAccess, XrootdVersion, available};
 
 use crate::trees::text;
 
@@ -110,6 +110,34 @@ fn a_damaged_input_does_not_replace_a_file_at_our_server() {
     );
     let kept = site.lab.run_client_with_input("copy", &["-", &target], b"new");
     kept.failed_with(17);
+}
+
+/// XRootD writes over a file as the data comes, whoever sends it.
+#[test]
+fn an_upload_that_is_damaged_before_a_server_of_others_files_names_what_may_remain() {
+    let test = "an_upload_that_is_damaged_before_a_server_of_others_files_names_what_may_remain";
+    let started = Lab::new("damaged-behind").and_then(|lab| {
+        let xrootd = lab.xrootd("behind", XrootdAccess::Open)?;
+        Ok((lab, xrootd))
+    });
+    let Some((lab, xrootd)) = available(test, started) else {
+        return;
+    };
+    let mut options = lab.options("front");
+    options.exports.clear();
+    options.more = format!(
+        "[[export]]\npath = \"/data\"\nremote = \"{}\"\nanonymous = \"write\"\n",
+        xrootd.url("/data")
+    );
+    let front = lab.crossload(options).expect("a server");
+    let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, front.port()))).expect("a relay");
+    fs::write(xrootd.data().join("f"), OLD).expect("a file");
+    relay.set_fault(Fault::FlipBitAfter(Direction::ToTarget, FLIPPED), usize::MAX);
+    let file = lab.file(&bytes(SIZE, 44));
+    let target = through(&relay, "f");
+    let refused = lab.run_client("copy", &["-f", "--retries", "0", text(&file), &target]);
+    let said = refused.failed_with(74).said();
+    assert!(said.contains("may remain at"), "{said}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use remote::{GetOptions, Outlet, Stored};
 use storage::{Answer, Hasher, ReadHandle};
+use types::error::REPLACED_IS_LOST;
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, PeerStatus, Phase, Result, Side};
 
 use super::limited::{Limited, changed};
@@ -107,7 +108,7 @@ impl Copy<'_> {
             order: self.order,
             size_bytes: facts.size_bytes,
             declared: &declared,
-            declares_behind: declared.is_empty() && hasher.is_some(),
+            declares_behind: !declared.iter().any(is_compared) && hasher.is_some(),
             progress: self.progress,
             is_absent,
             in_parts: false,
@@ -343,10 +344,21 @@ impl Copy<'_> {
     }
 }
 
+/// Whether servers compare a checksum that is declared before the data: not those that only object
+/// stores know.
+fn is_compared(declared: &Checksum) -> bool {
+    ChecksumAlgorithm::ALL.contains(&declared.algorithm())
+}
+
 /// Whether the server has compared the file before it gave it its name, so that the name is as it
-/// was. Ours do.
+/// was. Ours do, and say so where the server behind them does not.
 fn is_compared_first(refusal: &Error) -> bool {
-    refusal.code() == ErrorCode::ChecksumMismatch && refusal.peer_status() == Some(PeerStatus::Http(422))
+    let is_lost = || {
+        refusal
+            .peer_words()
+            .is_some_and(|words| words.contains(REPLACED_IS_LOST))
+    };
+    refusal.code() == ErrorCode::ChecksumMismatch && refusal.peer_status() == Some(PeerStatus::Http(422)) && !is_lost()
 }
 
 /// The algorithms, and those of the source's checksums.

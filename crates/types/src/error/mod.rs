@@ -22,6 +22,10 @@ use std::time::Duration;
 /// A result with the project's error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What a server of ours adds to a refused upload if a file that it would have replaced is not what
+/// it was any more, because the server behind it writes over files as the data comes.
+pub const REPLACED_IS_LOST: &str = "the file that was there before is lost";
+
 /// The party at fault, or where the fault was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
