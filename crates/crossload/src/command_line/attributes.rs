@@ -1,6 +1,7 @@
 //! Options of `xattr`.
 
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::client::Common;
 
@@ -19,6 +20,7 @@ pub(crate) enum AttributeAction {
         /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         #[command(flatten)]
         common: Common,
@@ -28,6 +30,7 @@ pub(crate) enum AttributeAction {
         /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         /// Its value
         value: String,
@@ -39,6 +42,7 @@ pub(crate) enum AttributeAction {
         /// File or directory: a URL, NAME:PATH in a named remote, or a local path
         place: String,
         /// Name of the attribute
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         name: String,
         #[command(flatten)]
         common: Common,
