@@ -184,7 +184,7 @@ impl Plan {
             }
         }
         self.add("queue.key_file", &state.key_file, "the key of the queue", Kind::File);
-        let uploads = state.uploads_directory();
+        let uploads = state.uploads.clone();
         self.leave(
             &uploads,
             "uploads under way to S3",

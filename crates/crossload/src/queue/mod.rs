@@ -111,7 +111,7 @@ async fn serve(
     let catalog = state.open_catalog().await?;
     let vault = key::open_vault(state, &catalog, state.takes_new_key).await?;
     let proxies = Proxies::new(catalog.clone(), vault.clone(), parts.ground.authenticator.clone());
-    let client = peer_client(configuration, &parts.ground.trust).with_s3_noted_in(&state.uploads_directory());
+    let client = peer_client(configuration, &parts.ground.trust).with_s3_noted_in(&state.uploads);
     let providers = token_clients::configured(configuration)?;
     let renewal_log = Arc::new(token_clients::renewal_log(log.clone()));
     let tokens = Tokens::new(catalog.clone(), vault.clone(), &client, providers, renewal_log);

@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) database: Database,
     /// The key that seals credentials in the database.
     pub(crate) key_file: PathBuf,
+    /// Where uploads to S3 storages are noted.
+    pub(crate) uploads: PathBuf,
     /// Whether the key takes the place of another.
     pub(super) takes_new_key: bool,
     /// The address for metrics if none is configured and this one is free.
@@ -168,6 +170,7 @@ impl State {
                 None => Database::Sqlite(directory.join("queue.db")),
             },
             key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
+            uploads: directory.join("uploads"),
             takes_new_key: false,
             usual_admin: None,
         }
@@ -195,11 +198,6 @@ impl State {
             Database::Sqlite(path) => Catalog::open_sqlite(path).await?,
             Database::Postgres(url) => Catalog::open_postgres(url).await?,
         })
-    }
-
-    /// Where uploads to S3 storages are noted: beside the key, in the state directory.
-    pub(crate) fn uploads_directory(&self) -> PathBuf {
-        self.key_file.with_file_name("uploads")
     }
 
     /// The database for the log, without its password.
@@ -297,6 +295,7 @@ mod tests {
         let shared = configured("--database postgres://jane@host/name");
         assert!(matches!(shared.database, Database::Postgres(url) if url == "postgres://jane@host/name"));
         assert_eq!(shared.usual_admin, Some(USUAL_ADMIN));
+        assert_eq!(shared.uploads, directory.path().join("uploads"));
         let for_tests = configured("--anonymous");
         assert!(matches!(for_tests.database, Database::Sqlite(file) if file == directory.path().join("queue.db")));
         assert_eq!(for_tests.usual_admin, None);
