@@ -184,9 +184,8 @@ impl Plan {
             }
         }
         self.add("queue.key_file", &state.key_file, "the key of the queue", Kind::File);
-        let uploads = state.uploads.clone();
         self.leave(
-            &uploads,
+            &state.uploads,
             "uploads under way to S3",
             "crossload cleanup removes what they left",
         );
