@@ -7,11 +7,15 @@
 //! To add a program: a variant of [`System`], its module, and a line in [`System::migrate`].
 #![forbid(unsafe_code)]
 
+mod dcache;
 mod document;
 mod files;
 pub mod limits;
+mod lookup;
 mod migration;
+mod properties;
 mod remark;
+mod rights;
 mod source;
 mod system;
 mod xrootd;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::dcache;
 use crate::files::{Files, Unreadable};
 use crate::migration::Migration;
 use crate::xrootd;
@@ -11,6 +12,8 @@ use crate::xrootd;
 pub enum System {
     /// XRootD: `xrootd` and `cmsd`.
     Xrootd,
+    /// dCache: the layout of a host with doors, and gPlazma's files.
+    Dcache,
 }
 
 /// What to read, and for which server.
@@ -30,6 +33,7 @@ impl System {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Xrootd => "XRootD",
+            Self::Dcache => "dCache",
         }
     }
 
@@ -41,6 +45,7 @@ impl System {
     pub fn migrate(self, order: &Order, files: &dyn Files) -> Result<Migration, Unreadable> {
         match self {
             Self::Xrootd => xrootd::migrate(order, files),
+            Self::Dcache => dcache::migrate(order, files),
         }
     }
 }

@@ -27,6 +27,7 @@ mod gsi_login;
 mod http_wire;
 mod monitoring;
 pub mod mutate;
+mod other_systems;
 mod paths;
 mod policy;
 mod queue;
@@ -230,6 +231,11 @@ pub const TARGETS: &[Target] = &[
         name: "macaroon-request",
         run: credentials::macaroon_request,
         words: credentials::REQUEST_WORDS,
+    },
+    Target {
+        name: "migrate-dcache",
+        run: other_systems::dcache,
+        words: other_systems::DCACHE_WORDS,
     },
     Target {
         name: "monitoring-packet",

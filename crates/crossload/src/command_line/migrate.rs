@@ -12,6 +12,12 @@ pub(crate) enum MigrateAction {
     /// Reads what it includes, too: authdb, scitokens.cfg, directories of continue.
     #[command(after_help = super::examples::MIGRATE_XROOTD)]
     Xrootd(MigrateXrootdOptions),
+    /// Translate the configuration of dCache: doors of a layout, and gPlazma
+    ///
+    /// FILE is the directory /etc/dcache, or dcache.conf, layouts, and files that they name: a file
+    /// is looked for among the arguments, then beside the configuration, then where its setting says.
+    #[command(after_help = DCACHE_EXAMPLES)]
+    Dcache(MigrateOptions),
 }
 
 /// Options of `migrate xrootd`.
@@ -49,6 +55,18 @@ impl MigrateAction {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Xrootd(_) => "migrate xrootd",
+            Self::Dcache(_) => "migrate dcache",
         }
     }
 }
+
+const DCACHE_EXAMPLES: &str = "\
+Examples:
+  # On a host with doors
+  crossload migrate dcache /etc/dcache --output migrated
+
+  # From copies of its files
+  crossload migrate dcache doors.conf gplazma.conf grid-vorolemap storage-authzdb
+
+Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
+exists; else the errno of a file that cannot be read or written.";
