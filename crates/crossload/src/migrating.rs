@@ -32,6 +32,7 @@ pub(crate) fn run(action: &MigrateAction) -> Result<u8, Failure> {
             (System::Xrootd, &xrootd.common, order)
         }
         MigrateAction::Dcache(common) => (System::Dcache, common, order(common)),
+        MigrateAction::Storm(common) => (System::Storm, common, order(common)),
     };
     let read = system.migrate(&order, &Disk);
     let migration = read.map_err(|refused| Failure::system(refused.file.display(), &refused.cause))?;

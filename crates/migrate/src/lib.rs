@@ -9,6 +9,7 @@
 
 mod dcache;
 mod document;
+mod environment;
 mod files;
 pub mod limits;
 mod lookup;
@@ -17,8 +18,10 @@ mod properties;
 mod remark;
 mod rights;
 mod source;
+mod storm;
 mod system;
 mod xrootd;
+mod yaml;
 
 pub use document::{Document, DocumentKind, Entry, Section};
 pub use files::{Disk, Files, InMemory, Unreadable};

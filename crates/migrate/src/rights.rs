@@ -35,6 +35,8 @@ pub(crate) struct NewRule {
     pub(crate) may_not: Vec<&'static str>,
     /// The local user.
     pub(crate) user: Option<String>,
+    /// Whether the rules behind it do not hold for the same clients.
+    pub(crate) is_last: bool,
     /// What the administrator should know, above it.
     pub(crate) note: Option<String>,
 }
@@ -84,6 +86,9 @@ impl NewRule {
         }
         if let Some(user) = self.user {
             rule.set("user", user, source);
+        }
+        if self.is_last {
+            rule.set("last", true, source);
         }
         // The origin stands once, above the rule's first key.
         for entry in rule.entries.iter_mut().skip(1) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::dcache;
 use crate::files::{Files, Unreadable};
 use crate::migration::Migration;
+use crate::storm;
 use crate::xrootd;
 
 /// A program.
@@ -14,6 +15,8 @@ pub enum System {
     Xrootd,
     /// dCache: the layout of a host with doors, and gPlazma's files.
     Dcache,
+    /// StoRM WebDAV: storage areas and `application.yml`.
+    Storm,
 }
 
 /// What to read, and for which server.
@@ -34,6 +37,7 @@ impl System {
         match self {
             Self::Xrootd => "XRootD",
             Self::Dcache => "dCache",
+            Self::Storm => "StoRM WebDAV",
         }
     }
 
@@ -46,6 +50,7 @@ impl System {
         match self {
             Self::Xrootd => xrootd::migrate(order, files),
             Self::Dcache => dcache::migrate(order, files),
+            Self::Storm => storm::migrate(order, files),
         }
     }
 }

@@ -238,6 +238,11 @@ pub const TARGETS: &[Target] = &[
         words: other_systems::DCACHE_WORDS,
     },
     Target {
+        name: "migrate-storm",
+        run: other_systems::storm,
+        words: other_systems::STORM_WORDS,
+    },
+    Target {
         name: "monitoring-packet",
         run: monitoring::packet,
         words: monitoring::PACKET_WORDS,

@@ -45,13 +45,46 @@ pub(crate) const DCACHE_WORDS: &[&str] = &[
     "\"",
 ];
 
+/// Pieces of files of StoRM WebDAV.
+pub(crate) const STORM_WORDS: &[&str] = &[
+    "\n=== sa.d/a.properties\n",
+    "\n=== vo-mapfiles.d/x.vomap\n",
+    "\n=== unit.conf\n",
+    "name=a\n",
+    "rootPath=/a\n",
+    "accessPoints=/a,/b\n",
+    "vos=x\n",
+    "orgs=https://i/\n",
+    "fineGrainedAuthzEnabled=true\n",
+    "wlcgScopeAuthzEnabled=true\n",
+    "oauth:\n  issuers:\n  - issuer: https://i/\n",
+    "storm:\n  authz:\n    policies:\n",
+    "    - sa: a\n      effect: permit\n      actions: [all]\n",
+    "      principals:\n      - type: anyone\n",
+    "      - type: vo\n        params: {vo: x}\n",
+    "      paths: [/x/**, /y/*]\n",
+    "${A:b}",
+    "&x",
+    "*x",
+    "/DC=x/CN=y,/DC=x/CN=ca\n",
+];
+
 /// dCache: the first file is a layout.
 pub(crate) fn dcache(data: &[u8]) {
-    translate(System::Dcache, "l.conf", data);
+    translate(System::Dcache, "/d/l.conf", "l.conf", data);
+}
+
+/// StoRM WebDAV: the first file is `application.yml`.
+pub(crate) fn storm(data: &[u8]) {
+    let mut whole = data.to_vec();
+    if !data.windows(4).any(|bytes| bytes == b"sa.d") {
+        whole.extend_from_slice(b"\n=== a.properties\nname=a\nrootPath=/a\naccessPoints=/a\nvos=x\n");
+    }
+    translate(System::Storm, "/d", "application.yml", &whole);
 }
 
 /// What comes out is TOML, remarks are lines, and clients without a credential never change files.
-fn translate(system: System, first: &str, data: &[u8]) {
+fn translate(system: System, named: &str, first: &str, data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut parts = text.split(NEXT_FILE);
     let mut files = InMemory::default().with(&format!("/d/{first}"), parts.next().unwrap_or_default());
@@ -65,7 +98,7 @@ fn translate(system: System, first: &str, data: &[u8]) {
         }
     }
     let order = Order {
-        files: vec![PathBuf::from(format!("/d/{first}"))],
+        files: vec![PathBuf::from(named)],
         ..Order::default()
     };
     let migration = system.migrate(&order, &files).expect("the first file is there");
@@ -75,7 +108,9 @@ fn translate(system: System, first: &str, data: &[u8]) {
     for document in &migration.documents {
         let text = document.render("fuzz");
         assert!(text.parse::<toml::Table>().is_ok(), "{text}");
-        if document.kind == DocumentKind::Endpoint {
+        // Policies of StoRM may let everyone write.
+        let is_open = system == System::Storm && text.contains("\"anyone\"");
+        if document.kind == DocumentKind::Endpoint && !is_open {
             strangers_change_nothing(&text);
         }
     }

@@ -18,6 +18,12 @@ pub(crate) enum MigrateAction {
     /// is looked for among the arguments, then beside the configuration, then where its setting says.
     #[command(after_help = DCACHE_EXAMPLES)]
     Dcache(MigrateOptions),
+    /// Translate the configuration of StoRM WebDAV: storage areas, application.yml, policies
+    ///
+    /// FILE is the directory /etc/storm/webdav, or files of areas (.properties), application.yml,
+    /// maps of virtual organisations (.vomap), and files of environment variables.
+    #[command(after_help = STORM_EXAMPLES)]
+    Storm(MigrateOptions),
 }
 
 /// Options of `migrate xrootd`.
@@ -56,6 +62,7 @@ impl MigrateAction {
         match self {
             Self::Xrootd(_) => "migrate xrootd",
             Self::Dcache(_) => "migrate dcache",
+            Self::Storm(_) => "migrate storm",
         }
     }
 }
@@ -67,6 +74,15 @@ Examples:
 
   # From copies of its files
   crossload migrate dcache doors.conf gplazma.conf grid-vorolemap storage-authzdb
+
+Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
+exists; else the errno of a file that cannot be read or written.";
+
+const STORM_EXAMPLES: &str = "\
+Examples:
+  # With the variables of its unit
+  crossload migrate storm /etc/storm/webdav \\
+      /etc/systemd/system/storm-webdav.service.d/storm-webdav.conf --output migrated
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";
