@@ -11,6 +11,8 @@ mod dcache;
 mod document;
 mod environment;
 mod files;
+mod fts;
+mod ini;
 pub mod limits;
 mod lookup;
 mod migration;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::dcache;
 use crate::files::{Files, Unreadable};
+use crate::fts;
 use crate::migration::Migration;
 use crate::storm;
 use crate::xrootd;
@@ -17,6 +18,8 @@ pub enum System {
     Dcache,
     /// StoRM WebDAV: storage areas and `application.yml`.
     Storm,
+    /// FTS: the server, its REST service and its settings.
+    Fts,
 }
 
 /// What to read, and for which server.
@@ -38,6 +41,7 @@ impl System {
             Self::Xrootd => "XRootD",
             Self::Dcache => "dCache",
             Self::Storm => "StoRM WebDAV",
+            Self::Fts => "FTS",
         }
     }
 
@@ -51,6 +55,7 @@ impl System {
             Self::Xrootd => xrootd::migrate(order, files),
             Self::Dcache => dcache::migrate(order, files),
             Self::Storm => storm::migrate(order, files),
+            Self::Fts => fts::migrate(order, files),
         }
     }
 }

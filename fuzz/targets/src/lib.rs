@@ -238,6 +238,16 @@ pub const TARGETS: &[Target] = &[
         words: other_systems::DCACHE_WORDS,
     },
     Target {
+        name: "migrate-fts",
+        run: other_systems::fts,
+        words: other_systems::FTS_WORDS,
+    },
+    Target {
+        name: "migrate-fts-settings",
+        run: other_systems::fts_settings,
+        words: other_systems::FTS_WORDS,
+    },
+    Target {
         name: "migrate-storm",
         run: other_systems::storm,
         words: other_systems::STORM_WORDS,

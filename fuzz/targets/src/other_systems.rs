@@ -69,6 +69,51 @@ pub(crate) const STORM_WORDS: &[&str] = &[
     "/DC=x/CN=y,/DC=x/CN=ca\n",
 ];
 
+/// Pieces of files of FTS.
+pub(crate) const FTS_WORDS: &[&str] = &[
+    "\n=== fts-activemq.conf\n",
+    "AuthorizedVO=a;b\n",
+    "Alias=a.b\n",
+    "MaxUrlCopyProcesses=1\n",
+    "[roles]\n",
+    "[providers]\n",
+    "Public=vo:transfer;all:config\n",
+    "x_ClientSecret=s\n",
+    "BROKER=a.b:1\n",
+    "TOPIC=false\n",
+    "SSL=true\n",
+    "START=p.transfer.fts_monitoring_start\n",
+    "USE_BROKER_CREDENTIALS=true\n",
+    "{\"davs://a\": {\"se_info\": {\"inbound_max_active\": 1}}}",
+    "[{\"source\": \"*\", \"destination\": \"*\", \"max_active\": 3}]",
+    "\"share\": [{\"a\": 0.5}]",
+];
+
+/// FTS: the first file is `fts3config`.
+pub(crate) fn fts(data: &[u8]) {
+    translate(System::Fts, "/d", "fts3config", data);
+}
+
+/// FTS: an answer of a route. Each command in the result is one line.
+pub(crate) fn fts_settings(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let order = Order {
+        files: vec![PathBuf::from("/d/se.json")],
+        ..Order::default()
+    };
+    let files = InMemory::default().with("/d/se.json", text);
+    let migration = System::Fts.migrate(&order, &files).expect("the file is there");
+    for file in &migration.texts {
+        let commands = file.text.lines().skip_while(|line| !line.starts_with("crossload"));
+        for line in commands {
+            assert!(
+                line.starts_with("crossload queue ") && line.matches('\'').count() % 2 == 0,
+                "{line}"
+            );
+        }
+    }
+}
+
 /// dCache: the first file is a layout.
 pub(crate) fn dcache(data: &[u8]) {
     translate(System::Dcache, "/d/l.conf", "l.conf", data);

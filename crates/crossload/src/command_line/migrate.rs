@@ -24,6 +24,13 @@ pub(crate) enum MigrateAction {
     /// maps of virtual organisations (.vomap), and files of environment variables.
     #[command(after_help = STORM_EXAMPLES)]
     Storm(MigrateOptions),
+    /// Translate the configuration of FTS into that of the queue
+    ///
+    /// FILE is the directory /etc/fts3, or fts3config, fts3restconfig, the file about messages, and
+    /// answers of the routes /config/se, links, shares, activity_shares, global, /ban/se and
+    /// /ban/dn (.json), which become commands.
+    #[command(after_help = FTS_EXAMPLES)]
+    Fts(MigrateOptions),
 }
 
 /// Options of `migrate xrootd`.
@@ -63,6 +70,7 @@ impl MigrateAction {
             Self::Xrootd(_) => "migrate xrootd",
             Self::Dcache(_) => "migrate dcache",
             Self::Storm(_) => "migrate storm",
+            Self::Fts(_) => "migrate fts",
         }
     }
 }
@@ -83,6 +91,14 @@ Examples:
   # With the variables of its unit
   crossload migrate storm /etc/storm/webdav \\
       /etc/systemd/system/storm-webdav.service.d/storm-webdav.conf --output migrated
+
+Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
+exists; else the errno of a file that cannot be read or written.";
+
+const FTS_EXAMPLES: &str = "\
+Examples:
+  # With the limits of storages and links
+  crossload migrate fts /etc/fts3 se.json links.json --output migrated
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";

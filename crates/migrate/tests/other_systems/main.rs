@@ -1,6 +1,7 @@
 //! Configurations as sites have them, translated and read by our own configuration and policy.
 
 mod dcache;
+mod fts;
 mod storm;
 
 use std::path::{Path, PathBuf};
