@@ -1,8 +1,8 @@
 //! Translates the configuration of another program into ours: `crossload migrate`.
 //!
-//! A module for each program reads its files through [`Files`] and fills a [`Migration`]: documents
-//! of ours, in which each key names the line that it comes from, and a remark for each line that was
-//! read. What cannot be translated is a remark with advice, and never a wider right.
+//! A module for each program reads its files through [`Files`] and fills a [`Migration`]:
+//! documents of ours, in which each key names the line that it comes from, and a remark for each
+//! line that was read. What cannot be translated is a remark with advice, and never a wider right.
 //!
 //! To add a program: a variant of [`System`], its module, and a line in [`System::migrate`].
 #![forbid(unsafe_code)]

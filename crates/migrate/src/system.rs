@@ -48,8 +48,7 @@ impl System {
     /// Translates the files.
     ///
     /// # Errors
-    /// A file that was asked for cannot be read. Files that others include, and that cannot be read,
-    /// are remarks.
+    /// A file that was asked for cannot be read. Included files that cannot be read are remarks.
     pub fn migrate(self, order: &Order, files: &dyn Files) -> Result<Migration, Unreadable> {
         match self {
             Self::Xrootd => xrootd::migrate(order, files),

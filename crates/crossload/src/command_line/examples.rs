@@ -424,18 +424,6 @@ Examples:
 
 Exit code: 0 all were taken; 1 some were left out.";
 
-pub(super) const MIGRATE_XROOTD: &str = "\
-Examples:
-  # What would our configuration be, and what has no equivalent?
-  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg
-
-  # For another host and instance, into files
-  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg --host d1.example.org \\
-      --instance clustered --output migrated
-
-Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
-exists; else the errno of a file that cannot be read or written.";
-
 pub(super) const REDIRECTOR: &str = "\
 Examples:
   # Three servers under one name

@@ -4,13 +4,26 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+/// Examples of `migrate xrootd`.
+const MIGRATE_XROOTD: &str = "\
+Examples:
+  # What would our configuration be, and what has no equivalent?
+  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg
+
+  # For another host and instance, into files
+  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg --host d1.example.org \\
+      --instance clustered --output migrated
+
+Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
+exists; else the errno of a file that cannot be read or written.";
+
 /// Whose configuration is translated.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MigrateAction {
     /// Translate the configuration of XRootD: xrootd and cmsd
     ///
     /// Reads what it includes, too: authdb, scitokens.cfg, directories of continue.
-    #[command(after_help = super::examples::MIGRATE_XROOTD)]
+    #[command(after_help = MIGRATE_XROOTD)]
     Xrootd(MigrateXrootdOptions),
     /// Translate the configuration of dCache: doors of a layout, and gPlazma
     ///
