@@ -27,6 +27,8 @@ struct Record {
     words: Vec<String>,
     /// Its words as they stand in the file.
     text: String,
+    /// Whether it takes more than it says.
+    is_narrowed: bool,
 }
 
 impl Record {
@@ -162,8 +164,16 @@ impl Facts<'_> {
                 Err(words) => self.left_out(record, &words, &templates, &authdb.value),
             }
         }
-        for source in lines.values() {
-            self.migration.taken(source, "is a [[rule]]");
+        for (line, source) in &lines {
+            match records.iter().any(|record| record.line == *line && record.is_narrowed) {
+                true => {
+                    let words = "is a [[rule]] that takes everything where the record takes l: any right on a file \
+                                 includes looking at it";
+                    self.migration
+                        .in_part(source, words, "Write what shall remain into may_not of the [[rule]]");
+                }
+                false => self.migration.taken(source, "is a [[rule]]"),
+            }
         }
         let is_read = |record: &&Record| failed.iter().all(|(other, _)| other.line != record.line);
         for record in records
@@ -197,6 +207,13 @@ impl Facts<'_> {
                     }
                     (false, 1) if is_named => names.hide(&kind, &spaced(&word)),
                     (false, 2..) if self.is_path_encoded && word.starts_with('/') => decoded(&word),
+                    (false, 3..) => match narrowed(&word) {
+                        Some(narrowed) => {
+                            record.is_narrowed = true;
+                            narrowed
+                        }
+                        None => word,
+                    },
                     _ => word,
                 };
             }
@@ -316,6 +333,7 @@ fn records(text: &str) -> Vec<Record> {
                 line: index + 1,
                 words,
                 text: String::new(),
+                is_narrowed: false,
             }),
         }
         is_continued = continues;
@@ -358,6 +376,14 @@ fn readable(records: &[Record]) -> (Vec<Rule>, Vec<(Record, String)>) {
             return (Vec::new(), failed);
         }
     }
+}
+
+/// Privileges that take `l` without `a`, as ones that take everything.
+fn narrowed(privileges: &str) -> Option<String> {
+    let (given, taken) = privileges
+        .split_once('-')
+        .filter(|_| privileges.chars().all(|letter| PRIVILEGES.contains(letter)))?;
+    (taken.contains('l') && !taken.contains('a')).then(|| format!("{given}-a"))
 }
 
 /// The names of templates with privileges that take something.
@@ -452,6 +478,12 @@ mod tests {
                 "{record}: {remarks:#?}"
             );
         }
+        let (text, _) = translated("u * /protected -rl / rl\n", |_| {});
+        assert!(text.contains("path = \"/protected*\"\nmay_not = [\"all\"]"), "{text}");
+        assert!(
+            text.contains("path = \"/\"\nexcept = [\"/protected*\"]\nmay = "),
+            "{text}"
+        );
         let exclusive = "= id h .example.org\nx id /x lr\nu * / lr\n";
         let (text, _) = translated(exclusive, |_| {});
         assert!(text.contains("path = \"/\"\nmay_not = [\"all\"]"), "{text}");

@@ -119,7 +119,12 @@ impl Facts<'_> {
 
     fn authentication(&mut self) {
         let (methods, source) = self.methods();
-        let Some(source) = source else { return };
+        let Some(source) = source else {
+            for binding in std::mem::take(&mut self.bindings) {
+                self.migration.not_needed(&binding.source, "sessions may be anonymous");
+            }
+            return;
+        };
         let offers_tls = self.get("server.certificate").is_some();
         let mut names: Vec<&str> = Vec::new();
         for method in &methods {
@@ -259,14 +264,34 @@ impl Facts<'_> {
                           nothing";
             self.migration.no_equivalent(&manager.source, words, advice);
         }
-        for unused in [self.local_root.take(), self.reserve.take(), self.origin.take()]
-            .into_iter()
-            .flatten()
-        {
-            self.migration.not_needed(&unused.source, "a redirector has no files");
-        }
+        self.without_files();
         for document in &mut self.migration.documents {
             document.kind = DocumentKind::Redirector;
+        }
+    }
+
+    /// What is about files, which a redirector has none of.
+    fn without_files(&mut self) {
+        let single = [
+            self.local_root.take(),
+            self.reserve.take(),
+            self.origin.take(),
+            self.cache_space.take(),
+            self.cache_size.take(),
+            self.prefetch.take(),
+            self.proxy_certificate.take(),
+            self.token_file.take(),
+        ];
+        let mut unused: Vec<Named> = single.into_iter().flatten().collect();
+        unused.append(&mut self.permitted);
+        unused.extend(std::mem::take(&mut self.spaces).into_values().flatten());
+        unused.extend(
+            std::mem::take(&mut self.buckets)
+                .into_iter()
+                .flat_map(|bucket| bucket.keys.into_values()),
+        );
+        for unused in unused {
+            self.migration.not_needed(&unused.source, "a redirector has no files");
         }
     }
 

@@ -49,7 +49,7 @@ impl Facts<'_> {
             .iter()
             .find(|word| size_bytes(word).is_some_and(|bytes| bytes >= LEAST_BYTES));
         match size {
-            Some(size) => self.reserve = Some(Named::new(size, &line.source)),
+            Some(size) => self.keep(|facts| &mut facts.reserve, Named::new(size, &line.source)),
             None => self
                 .migration
                 .not_needed(&line.source, "[[export]] reserve_bytes has a default"),

@@ -37,31 +37,52 @@ impl Facts<'_> {
         }
         let cache = self.cache_keys();
         let mut sections = Vec::new();
-        match self.buckets.is_empty() {
-            true => {
-                for export in &exports {
-                    self.remark_export(export);
-                    let mut section = Section::repeated("export");
-                    section.set("path", export.path.as_str(), &export.source);
-                    if self.place(&mut section, export, &cache) {
-                        self.rights_of(&mut section, export, openness);
-                        sections.push(section);
-                    }
+        if self.foreign.is_some() {
+            self.no_exports(&exports);
+        } else if self.buckets.is_empty() {
+            self.gather_forwarded(&mut exports);
+            for export in &exports {
+                self.remark_export(export);
+                let mut section = Section::repeated("export");
+                section.set("path", export.path.as_str(), &export.source);
+                if self.place(&mut section, export, &cache) {
+                    self.rights_of(&mut section, export, openness);
+                    sections.push(section);
                 }
             }
-            false => {
-                for export in &exports {
-                    self.migration
-                        .taken(&export.source, "is the [[export]] of each bucket below it");
-                }
-                for bucket in std::mem::take(&mut self.buckets) {
-                    sections.extend(self.bucket_export(&bucket, &exports, openness));
-                }
+        } else {
+            for export in &exports {
+                self.migration
+                    .taken(&export.source, "is the [[export]] of each bucket below it");
+            }
+            for bucket in std::mem::take(&mut self.buckets) {
+                sections.extend(self.bucket_export(&bucket, &exports, openness));
             }
         }
         self.note_places();
         let document = self.migration.document(crate::document::DocumentKind::Endpoint);
         document.sections.extend(sections);
+    }
+
+    /// The files are in storage that is not ours: a directory of this machine is not served in its
+    /// place.
+    fn no_exports(&mut self, exports: &[ExportFact]) {
+        for export in exports {
+            let words = "no [[export]] is written, because its storage is not ours";
+            let advice = "Write one with directory, remote or s3, where the files can be reached so";
+            self.migration.in_part(&export.source, words, advice);
+        }
+    }
+
+    /// A forwarding proxy has one export: the protocol is part of the path.
+    fn gather_forwarded(&mut self, exports: &mut Vec<ExportFact>) {
+        if self.origin.as_ref().is_some_and(|origin| origin.value == "=") {
+            for export in exports.drain(1..) {
+                self.migration
+                    .taken(&export.source, "is in the [[export]] with remote_hosts");
+            }
+            exports[0].path = "/".to_owned();
+        }
     }
 
     fn remark_export(&mut self, export: &ExportFact) {
@@ -119,7 +140,8 @@ impl Facts<'_> {
 
     /// Clients name the server.
     fn forwarded(&mut self, section: &mut Section, source: &Source) -> bool {
-        for host in self.permitted.clone() {
+        let hosts = self.permitted.clone();
+        for host in &hosts {
             match AllowedHosts::parse(&[host.value.as_str()]) {
                 Ok(_) => _ = section.push("remote_hosts", host.value.as_str(), &host.source),
                 Err(words) => {
@@ -228,7 +250,12 @@ impl Facts<'_> {
         let path_text = plain_path(&format!("/{}", path.value.trim_start_matches('/')));
         let mut section = Section::repeated("export");
         section.set("path", path_text.as_str(), &path.source);
-        let whole = format!("{}/{}", url.value.trim_end_matches('/'), name.value);
+        let is_in_host = value("url_style").is_some_and(|style| style.value.starts_with("virtual"));
+        let base = url.value.trim_end_matches('/');
+        let whole = match base.split_once("://").filter(|_| is_in_host) {
+            Some((scheme, host)) => format!("{scheme}://{}.{host}", name.value),
+            None => format!("{base}/{}", name.value),
+        };
         section.set("s3", whole, &name.source).sources.insert(0, url.source);
         let mut optional = BTreeMap::from([("s3_secret_key_file", value("secret_key_file"))]);
         optional.insert("s3_region", value("region"));
@@ -323,6 +350,11 @@ impl Facts<'_> {
                 .not_needed(&left.source, "there is no cache: pss.cachelib is missing");
         }
         for disk in std::mem::take(&mut self.spaces).into_values().flatten() {
+            if self.cache.is_some() {
+                self.migration
+                    .not_needed(&disk.source, "the cache keeps its state beside its blocks");
+                continue;
+            }
             let words = "files of one export are not spread over several directories";
             let advice = "Join the disks by the file system, or give each disk an [[export]] of its own";
             self.migration.no_equivalent(&disk.source, words, advice);

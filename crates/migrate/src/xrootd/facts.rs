@@ -107,6 +107,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) multiuser: Option<Source>,
     /// Lines that map credentials to local users.
     pub(crate) mappings: Vec<Source>,
+    /// Storage that is not ours: where its files are is unknown.
+    pub(crate) foreign: Option<Source>,
     pub(crate) origin: Option<Named>,
     pub(crate) permitted: Vec<Named>,
     /// The cache library.
@@ -154,6 +156,7 @@ impl<'a> Facts<'a> {
             macaroon_secret: None,
             multiuser: None,
             mappings: Vec::new(),
+            foreign: None,
             origin: None,
             permitted: Vec::new(),
             cache: None,
@@ -184,6 +187,13 @@ impl<'a> Facts<'a> {
     pub(crate) fn add_to(&mut self, place: &str, item: impl Into<Value>, source: &Source) {
         self.migration.push(DocumentKind::Endpoint, place, item, source);
         self.migration.taken(source, format!("is {}", in_brackets(place)));
+    }
+
+    /// Keeps a value of which the last line counts.
+    pub(crate) fn keep(&mut self, slot: impl FnOnce(&mut Self) -> &mut Option<Named>, value: Named) {
+        if let Some(earlier) = slot(self).replace(value) {
+            self.migration.not_needed(&earlier.source, "a later line replaces it");
+        }
     }
 
     /// The value of a key of the endpoint.

@@ -18,6 +18,7 @@ impl Facts<'_> {
             "export" => self.export(line),
             "role" => self.role(line),
             "manager" => self.manager(line),
+            "sitename" if line.words.is_empty() => self.migration.unknown(source, "names no site", "Name it"),
             "sitename" => {
                 let site = line.words.join(" ");
                 self.set("cluster.site", site.as_str(), source);
@@ -26,7 +27,7 @@ impl Facts<'_> {
             "port" => match line.words.iter().any(|word| word == "tls") {
                 // Both are on one port of ours: the one for TLS is another one to listen on.
                 true => self.http_ports.push(Named::new(line.word(1), source)),
-                false => self.root_port = Some(Named::new(line.word(0), source)),
+                false => self.keep(|facts| &mut facts.root_port, Named::new(line.word(0), source)),
             },
             "protocol" | "protocols" => self.loaded_protocol(line),
             "tls" => self.tls(line),
@@ -66,7 +67,10 @@ impl Facts<'_> {
             }
         }
         let path = plain_path(path);
-        self.exports.retain(|export| export.path != path);
+        let earlier = self.exports.iter().position(|export| export.path == path);
+        if let Some(earlier) = earlier.map(|at| self.exports.remove(at)) {
+            self.migration.not_needed(&earlier.source, "a later line replaces it");
+        }
         self.exports.push(ExportFact {
             path,
             is_read_only,
@@ -292,6 +296,10 @@ impl Facts<'_> {
             .iter()
             .map(|word| library(word))
             .filter(|word| !matches!(*word, "" | "++" | "default"));
+        let names: Vec<&str> = names.collect();
+        if names.is_empty() {
+            self.migration.not_needed(&line.source, "it is the usual file system");
+        }
         for name in names {
             match name {
                 "throttle" | "libXrdThrottle" => {
@@ -308,6 +316,7 @@ impl Facts<'_> {
                 name => {
                     let words = format!("the file system {name} is not ours");
                     let advice = "Leave these files at XRootD, and put an [[export]] with remote in front of it";
+                    self.foreign = Some(line.source.clone());
                     self.migration.no_equivalent(&line.source, words, advice);
                 }
             }

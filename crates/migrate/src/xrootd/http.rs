@@ -159,7 +159,7 @@ impl Facts<'_> {
     pub(super) fn macaroons(&mut self, line: &Directive, name: &str) -> bool {
         let source = &line.source;
         match name {
-            "secretkey" => self.macaroon_secret = Some(Named::new(line.word(0), source)),
+            "secretkey" => self.keep(|facts| &mut facts.macaroon_secret, Named::new(line.word(0), source)),
             "maxduration" => match duration(line.word(0)).filter(|time| time != "0s") {
                 Some(time) => {
                     self.set("macaroons.default_lifetime", time.as_str(), source);
@@ -199,8 +199,8 @@ impl Facts<'_> {
         match name.as_str() {
             "X509_CERT_DIR" => self.take_as("trust.ca_directories", vec![plain_path(&value)], source),
             "X509_VOMS_DIR" => self.take_as("x509.voms_directory", plain_path(&value), source),
-            "X509_USER_PROXY" => self.proxy_certificate = Some(Named::new(&value, source)),
-            "BEARER_TOKEN_FILE" => self.token_file = Some(Named::new(&value, source)),
+            "X509_USER_PROXY" => self.keep(|facts| &mut facts.proxy_certificate, Named::new(&value, source)),
+            "BEARER_TOKEN_FILE" => self.keep(|facts| &mut facts.token_file, Named::new(&value, source)),
             name if name.starts_with("XRD") => {
                 self.migration
                     .not_needed(source, "it tunes XRootD's client, which is not used");

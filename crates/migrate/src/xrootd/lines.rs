@@ -195,7 +195,8 @@ impl<'a> Reader<'a> {
     }
 
     fn enter(&mut self, condition: &[String], source: &Source) -> Branch {
-        match holds(condition, &self.process, &self.variables) {
+        let condition = self.substituted(condition, source);
+        match holds(&condition, &self.process, &self.variables) {
             Ok(true) => Branch::Taken,
             Ok(false) => Branch::Open,
             Err(words) => self.refused(source, &words),
@@ -406,13 +407,14 @@ mod tests {
         let text = "\
 # a comment
 set root = /srv/data   # with another
+set manager=m1.example.org
 oss.localroot $(root)/x
 sec.protocol gsi -cert:/c \\
    # between
    -key:/k
 if exec cmsd
 cms.space min 2g
-else if m1.example.org
+else if $(manager)
 all.role manager
 else
 all.role server
@@ -424,11 +426,11 @@ xrd.port $undefined
         let files = InMemory::default().with("/x.cfg", text);
         let (told, skipped, remarks) = read(&files, "xrootd");
         let expected = [
-            "3 oss.localroot /srv/data/x",
-            "4 sec.protocol gsi -cert:/c -key:/k",
-            "12 all.role server",
-            "13 xrd.port 1094",
-            "16 xrd.port ",
+            "4 oss.localroot /srv/data/x",
+            "5 sec.protocol gsi -cert:/c -key:/k",
+            "13 all.role server",
+            "14 xrd.port 1094",
+            "17 xrd.port ",
         ];
         assert_eq!(told, expected);
         assert_eq!(skipped, 3);
@@ -436,7 +438,7 @@ xrd.port $undefined
             remarks.len() == 1 && remarks[0].contains("undefined is not set"),
             "{remarks:?}"
         );
-        assert_eq!(read(&files, "cmsd").0[2], "8 cms.space min 2g");
+        assert_eq!(read(&files, "cmsd").0[2], "9 cms.space min 2g");
     }
 
     #[test]

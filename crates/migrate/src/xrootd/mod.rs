@@ -104,6 +104,7 @@ fn sort(migration: &mut Migration) {
         let file = files.iter().position(|file| *file == remark.source.file);
         (file, remark.source.line)
     });
+    migration.remarks.dedup();
 }
 
 impl Facts<'_> {
@@ -135,7 +136,7 @@ impl Facts<'_> {
         let is_known = match (family, name) {
             ("cms" | "cmsd" | "olb", _) => self.cluster(directive, name),
             ("all", "manager" | "role") => self.framework(directive, name),
-            ("all" | "oss" | "xrd", _) => {
+            ("all" | "oss" | "xrd" | "ofs" | "xrootd" | "sec" | "acc" | "http" | "pss" | "pfc", _) => {
                 let words = "is read by cmsd only, which an endpoint of ours does not need beside it";
                 self.migration.not_needed(&directive.source, words);
                 true

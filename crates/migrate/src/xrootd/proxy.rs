@@ -41,9 +41,9 @@ impl Facts<'_> {
                 }
             },
             "pss.export" => return self.framework(line, "export"),
-            "pfc.spaces" => self.cache_space = Some(Named::new(line.word(0), source)),
-            "pfc.diskusage" => self.cache_size = Some(Named::new(&line.words.join(" "), source)),
-            "pfc.prefetch" => self.prefetch = Some(Named::new(line.word(0), source)),
+            "pfc.spaces" => self.keep(|facts| &mut facts.cache_space, Named::new(line.word(0), source)),
+            "pfc.diskusage" => self.keep(|facts| &mut facts.cache_size, Named::new(&line.words.join(" "), source)),
+            "pfc.prefetch" => self.keep(|facts| &mut facts.prefetch, Named::new(line.word(0), source)),
             "pfc.blocksize" => {
                 self.block_bytes = size_bytes(line.word(0)).unwrap_or(self.block_bytes);
                 self.migration.not_needed(source, "blocks of our cache have 1 MiB");
@@ -69,15 +69,14 @@ impl Facts<'_> {
         };
         if is_forwarding && words.is_empty() {
             // Which hosts clients may name is in pss.permit.
-            self.origin = Some(Named::new("=", source));
-            return;
+            return self.keep(|facts| &mut facts.origin, Named::new("=", source));
         }
         let url = match words.first().copied().unwrap_or_default() {
             url if url.contains("://") => Some(url.replacen("xroot://", "root://", 1)),
             _ => host_and_port(words, PORT).map(|(host, port)| format!("root://{host}:{port}")),
         };
         match url {
-            Some(url) => self.origin = Some(Named::new(url.trim_end_matches('/'), source)),
+            Some(url) => self.keep(|facts| &mut facts.origin, Named::new(url.trim_end_matches('/'), source)),
             None => self
                 .migration
                 .unknown(source, "names no server", "Write HOST:PORT or a URL"),

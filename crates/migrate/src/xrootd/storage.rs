@@ -22,7 +22,7 @@ impl Facts<'_> {
             "ofs.osslib" => self.back_end(line),
             "oss.localroot" => {
                 let root = Named::new(&plain_path(line.word(0)), source);
-                self.local_root = Some(root);
+                self.keep(|facts| &mut facts.local_root, root);
             }
             "oss.space" | "oss.cache" => self.space(line),
             "oss.path" | "oss.export" => return self.framework(line, "export"),
@@ -31,7 +31,7 @@ impl Facts<'_> {
                 self.migration.taken(source, "is read_only of each [[export]]");
             }
             "oss.alloc" => match size_bytes(line.word(0)) {
-                Some(_) => self.reserve = Some(Named::new(line.word(0), source)),
+                Some(_) => self.keep(|facts| &mut facts.reserve, Named::new(line.word(0), source)),
                 None => self
                     .migration
                     .not_needed(source, "[[export]] reserve_bytes has a default"),
@@ -58,7 +58,8 @@ impl Facts<'_> {
             match name {
                 "libXrdAccSciTokens" => {
                     let config = line.words.iter().find_map(|word| word.strip_prefix("config="));
-                    self.scitokens = Some(Named::new(config.unwrap_or("/etc/xrootd/scitokens.cfg"), source));
+                    let config = Named::new(config.unwrap_or("/etc/xrootd/scitokens.cfg"), source);
+                    self.keep(|facts| &mut facts.scitokens, config);
                 }
                 "libXrdMacaroons" => {
                     self.macaroons.get_or_insert_with(|| source.clone());
@@ -68,6 +69,7 @@ impl Facts<'_> {
                 other => {
                     let words = format!("the rights of {other} are not taken over: they are not given");
                     let advice = "Write them as [[rule]] or [[issuer]]";
+                    self.foreign = Some(source.clone());
                     self.migration.no_equivalent(source, words, advice);
                 }
             }
@@ -186,6 +188,7 @@ impl Facts<'_> {
                     name if name.starts_with("libXrdHdfs") => "Mount HDFS, and export the directory",
                     _ => "Leave these files at XRootD, and put an [[export]] with remote in front of it",
                 };
+                self.foreign = Some(source.clone());
                 self.migration.no_equivalent(source, words, advice);
             }
         }
@@ -211,7 +214,7 @@ impl Facts<'_> {
     pub(super) fn access(&mut self, line: &Directive, name: &str) -> bool {
         let source = &line.source;
         match name {
-            "authdb" => self.authdb = Some(Named::new(line.word(0), source)),
+            "authdb" => self.keep(|facts| &mut facts.authdb, Named::new(line.word(0), source)),
             "spacechar" => {
                 self.space = line.word(0).chars().next();
                 self.migration.taken(source, "names in the rules have spaces");
