@@ -52,28 +52,45 @@ struct Pair {
     authdb: PathBuf,
 }
 
+/// What XRootD was given.
+struct Given {
+    authdb: PathBuf,
+    map: PathBuf,
+    /// Its directory, with `xrootd.cfg` and its macaroon secret.
+    directory: PathBuf,
+}
+
+/// Both servers; ours reads XRootD's own `authdb`.
 fn pair() -> Result<Pair> {
+    pair_with(AUTHDB, |lab, given| {
+        Ok(format!(
+            "[users]\nswitch = \"never\"\n[policy]\nauthdb_file = \"{}\"\n[x509]\ntrust_directory = \"{}\"\ngrid_map_file = \"{}\"\n",
+            given.authdb.display(),
+            lab.authority().trust_directory().display(),
+            given.map.display()
+        ))
+    })
+}
+
+/// Both servers. `sections` gives those of ours that say who clients are and what they may do.
+fn pair_with(records: &str, sections: impl FnOnce(&Lab, &Given) -> Result<String>) -> Result<Pair> {
     let lab = Lab::new("authdb")?;
-    let authdb = readable(&lab, AUTHDB);
+    let authdb = readable(&lab, records);
     let lines: Vec<String> = USERS.iter().map(|user| format!("\"{}\" {user}\n", dn(user))).collect();
     let map = readable(&lab, &lines.concat());
     let more = format!("acc.authdb {}\nhttp.gridmap {}\n", authdb.display(), map.display());
     let theirs = lab.xrootd_with("theirs", XrootdAccess::OpenWithMacaroons, &more)?;
+    let own = theirs.data().parent().and_then(Path::parent).expect("its directory");
+    let given = Given {
+        authdb,
+        map,
+        directory: own.to_owned(),
+    };
     let mut options = lab.options("ours");
     options.exports[0].anonymous = Access::None;
-    options.more = format!(
-        "[users]\nswitch = \"never\"\n[policy]\nauthdb_file = \"{}\"\n[x509]\ntrust_directory = \"{}\"\ngrid_map_file = \"{}\"\n",
-        authdb.display(),
-        lab.authority().trust_directory().display(),
-        map.display()
-    );
+    options.more = sections(&lab, &given)?;
     // The secret that the launcher gave to XRootD.
-    let secret = theirs
-        .data()
-        .parent()
-        .and_then(Path::parent)
-        .expect("its directory")
-        .join("macaroon-secret");
+    let secret = given.directory.join("macaroon-secret");
     fs::create_dir_all(&options.directory)?;
     let copy = options.directory.join("macaroon.secret");
     fs::copy(secret, &copy)?;
@@ -89,8 +106,15 @@ fn pair() -> Result<Pair> {
         lab,
         ours,
         theirs,
-        authdb,
+        authdb: given.authdb,
     })
+}
+
+/// Sections of a file of ours, each with its comments.
+fn sections_of(text: &str, names: &[&str]) -> String {
+    let is_named = |section: &&str| section.lines().any(|line| names.contains(&line));
+    let found: Vec<&str> = text.split("\n\n").filter(is_named).collect();
+    found.join("\n\n") + "\n"
 }
 
 /// Whether a request is allowed, and the status that says so.
@@ -114,21 +138,27 @@ fn ask(lab: &Lab, server: &Endpoint, method: &str, place: &str, shown: &[String]
     ((200..300).contains(&status), status)
 }
 
-#[test]
-fn an_authdb_means_the_same_here_as_at_xrootd() {
-    let test = "an_authdb_means_the_same_here_as_at_xrootd";
-    let Some(pair) = available(test, pair()) else {
-        return;
-    };
-    let own = pair.lab.scratch().create("users").expect("a directory");
+/// Clients with what they show: none, and each user a certificate.
+fn people(lab: &Lab) -> Vec<(&'static str, Vec<String>)> {
+    let own = lab.scratch().create("users").expect("a directory");
     let certificate = |user: &str| {
-        let issued = pair.lab.authority().issue_user(&dn(user)).expect("a user");
+        let issued = lab.authority().issue_user(&dn(user)).expect("a user");
         let (certificate, key) = issued.write_pair(&own, user).expect("files");
         let flag = |name: &str, file: PathBuf| [name.to_owned(), file.display().to_string()];
         [flag("--cert", certificate), flag("--key", key)].concat()
     };
     let mut people = vec![("nobody", Vec::new())];
     people.extend(USERS.map(|user| (user, certificate(user))));
+    people
+}
+
+#[test]
+fn an_authdb_means_the_same_here_as_at_xrootd() {
+    let test = "an_authdb_means_the_same_here_as_at_xrootd";
+    let Some(pair) = available(test, pair()) else {
+        return;
+    };
+    let people = people(&pair.lab);
     let (mut differs, mut allowed) = (Vec::new(), 0);
     for (who, shown) in &people {
         for place in PLACES {
@@ -160,6 +190,61 @@ fn an_authdb_means_the_same_here_as_at_xrootd() {
         "her own record holds"
     );
     assert!(!ask(&pair.lab, &pair.ours, "GET", "pub", &eve).0, "and no other");
+}
+
+#[test]
+fn the_migrated_configuration_of_an_xrootd_decides_as_it_did() {
+    let test = "the_migrated_configuration_of_an_xrootd_decides_as_it_did";
+    // The last records can be no rules: they give nothing here, and the last one takes.
+    let records = format!("{AUTHDB}g staff /data/other lr\nh .example.org /data/other/ r-w\n");
+    let pair = pair_with(&records, |lab, given| {
+        let output = lab.fresh("migrated");
+        let mut command = lab.client(["migrate", "xrootd", "--host", "localhost"])?;
+        let command = command
+            .arg(given.directory.join("xrootd.cfg"))
+            .arg("--output")
+            .arg(&output);
+        let told = run(command).failed_with(1);
+        assert!(
+            told.stderr.contains(":11: g staff /data/other lr: no equivalent"),
+            "{}",
+            told.stderr
+        );
+        let file = output.join("crossload.toml");
+        run(lab.client(["config", "check"])?.arg(&file)).succeeded();
+        let again = run(command).failed_with(17);
+        assert!(
+            again.stderr.contains("exists, and nothing was written"),
+            "{}",
+            again.stderr
+        );
+        let text = fs::read_to_string(&file)?;
+        Ok(sections_of(&text, &["[[rule]]", "[users]", "[x509]"]))
+    });
+    let Some(pair) = available(test, pair) else {
+        return;
+    };
+    let (mut differs, mut allowed, mut refused) = (Vec::new(), 0, 0);
+    // Eve has a compound record, which XRootD looks at only for people with attributes of VOMS.
+    for (who, shown) in people(&pair.lab).iter().filter(|(who, _)| *who != "eve") {
+        for place in PLACES {
+            for method in ["GET", "PUT"] {
+                let (ours, our_status) = ask(&pair.lab, &pair.ours, method, place, shown);
+                let (theirs, their_status) = ask(&pair.lab, &pair.theirs, method, place, shown);
+                match ours {
+                    true => allowed += 1,
+                    false => refused += 1,
+                }
+                if ours != theirs {
+                    differs.push(format!(
+                        "{who} {method} {place}: {our_status} here, {their_status} at XRootD"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(differs.is_empty(), "{}", differs.join("\n"));
+    assert!(allowed > 10 && refused > 10, "{allowed} allowed, {refused} refused");
 }
 
 #[test]
