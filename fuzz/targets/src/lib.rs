@@ -25,6 +25,7 @@ mod delegation;
 mod gsi;
 mod gsi_login;
 mod http_wire;
+mod migrate_xrootd;
 mod monitoring;
 pub mod mutate;
 mod other_systems;
@@ -386,6 +387,11 @@ pub const TARGETS: &[Target] = &[
         name: "xroot-vector-answer",
         run: xroot_wire::vector_answer,
         words: xroot_wire::PAGE_WORDS,
+    },
+    Target {
+        name: "xrootd-configuration",
+        run: migrate_xrootd::configuration,
+        words: migrate_xrootd::WORDS,
     },
 ];
 

@@ -4,16 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use credentials::Activities;
+use credentials::{Activities, Activity};
 use policy::{Area, Rule, Who, read_authdb};
+use toml::Value;
 use types::LogicalPath;
 
 use super::facts::{Facts, Named};
 use crate::document::{DocumentKind, Entry};
 use crate::source::Source;
 
-/// The keys of a rule, in the order of the manual.
-const KEYS: [&str; 7] = ["who", "path", "except", "may", "may_not", "any_issuer", "last"];
 /// The letters of privileges.
 const PRIVILEGES: &str = "adiklnrw-";
 
@@ -207,7 +206,7 @@ impl Facts<'_> {
                     }
                     (false, 1) if is_named => names.hide(&kind, &spaced(&word)),
                     (false, 2..) if self.is_path_encoded && word.starts_with('/') => decoded(&word),
-                    (false, 3..) => match narrowed(&word) {
+                    (false, 3..) if record.words[index - 1].starts_with('/') => match narrowed(&word) {
                         Some(narrowed) => {
                             record.is_narrowed = true;
                             narrowed
@@ -263,6 +262,10 @@ impl Facts<'_> {
     /// Writes a rule. Where a token is demanded of every client, what a rule gives is for holders
     /// of tokens.
     fn limited(&mut self, rule: Rule, source: &Source, demanded_issuers: Option<&[String]>) {
+        if rule.may.is_empty() && rule.may_not.is_empty() && !rule.last {
+            // Locking alone: no rule is needed for that.
+            return;
+        }
         let Some(issuers) = demanded_issuers.filter(|_| !rule.may.is_empty()) else {
             return self.write_rule(&rule, source, None);
         };
@@ -286,21 +289,24 @@ impl Facts<'_> {
     }
 
     pub(super) fn write_rule(&mut self, rule: &Rule, source: &Source, note: Option<&str>) {
-        let table = rule.to_toml().parse::<toml::Table>().ok();
-        let first = table
-            .as_ref()
-            .and_then(|table| table.get("rule")?.as_array()?.first()?.as_table());
-        let Some(keys) = first else {
-            let advice = "Write the rule by hand";
-            return self
-                .migration
-                .no_equivalent(source, "a name in it cannot be written", advice);
-        };
-        let entries = KEYS.into_iter().filter_map(|key| {
-            let value = keys.get(key)?.clone();
+        let texts = |items: &[Area]| items.iter().map(Area::to_string).collect::<Vec<String>>();
+        let who: Vec<String> = rule.who.iter().map(Who::to_string).collect();
+        let keys: [(&str, Option<Value>); 7] = [
+            ("who", Some(who.into())),
+            ("path", Some(rule.area.to_string().into())),
+            ("except", (!rule.except.is_empty()).then(|| texts(&rule.except).into())),
+            ("may", (!rule.may.is_empty()).then(|| rights(rule.may).into())),
+            (
+                "may_not",
+                (!rule.may_not.is_empty()).then(|| rights(rule.may_not).into()),
+            ),
+            ("any_issuer", rule.any_issuer.then(|| true.into())),
+            ("last", rule.last.then(|| true.into())),
+        ];
+        let entries = keys.into_iter().filter_map(|(key, value)| {
             Some(Entry {
                 key: key.to_owned(),
-                value,
+                value: value?,
                 sources: Vec::new(),
                 note: None,
             })
@@ -353,7 +359,8 @@ fn readable(records: &[Record]) -> (Vec<Rule>, Vec<(Record, String)>) {
         let mut lines: Vec<String> = Vec::new();
         for record in &left {
             lines.resize(record.line - 1, String::new());
-            lines.push(record.words.join(" "));
+            // The comment keeps a backslash at the end from continuing the record.
+            lines.push(format!("{} #", record.words.join(" ")));
         }
         let faults = match read_authdb(&lines.join("\n")) {
             Ok(rules) => return (rules, failed),
@@ -384,6 +391,17 @@ fn narrowed(privileges: &str) -> Option<String> {
         .split_once('-')
         .filter(|_| privileges.chars().all(|letter| PRIVILEGES.contains(letter)))?;
     (taken.contains('l') && !taken.contains('a')).then(|| format!("{given}-a"))
+}
+
+/// Rights as the words of a rule, which mean just these.
+fn rights(set: Activities) -> Vec<&'static str> {
+    if set == Activities::ALL {
+        return vec!["all"];
+    }
+    let all = Activity::ALL.into_iter().chain(Activity::OF_RULES);
+    all.filter(|activity| set.contains(Activities::of(&[*activity])))
+        .map(Activity::name)
+        .collect()
 }
 
 /// The names of templates with privileges that take something.
@@ -487,6 +505,15 @@ mod tests {
         let exclusive = "= id h .example.org\nx id /x lr\nu * / lr\n";
         let (text, _) = translated(exclusive, |_| {});
         assert!(text.contains("path = \"/\"\nmay_not = [\"all\"]"), "{text}");
+    }
+
+    #[test]
+    fn a_record_of_locks_alone_is_no_rule_and_a_backslash_is_no_letter() {
+        let (text, _) = translated("u ann /x k\nu bob /x a\\\\\nu eve /x r\n", |_| {});
+        assert!(
+            text.contains("user:eve") && !text.contains("user:ann") && !text.contains("user:bob"),
+            "{text}"
+        );
     }
 
     #[test]
