@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use types::LogicalPath;
 
-use crate::bounded::{CONFIGURATION_BYTES_MAX, read_text};
 use crate::bus::Bus;
 use crate::cluster::Cluster;
 use crate::cms::Cms;
@@ -14,10 +13,11 @@ use crate::logged::LOG_FILTERS_MAX;
 use crate::messages::Messages;
 use crate::monitoring::Monitoring;
 use crate::other_side::{Delegation, HandOver};
-use crate::parse::{Faults, Mistake, parse};
+use crate::parse::{Faults, parse, parse_sources};
 use crate::queue::Queue;
 use crate::redirector::{ClusterNode, Redirector, Site};
 use crate::section::{Conflict, DeTable, Fault, Values as _, tables};
+use crate::sources::Sources;
 use crate::storage_report::StorageReport;
 use crate::tokens::{self, Issuer, Tokens};
 use crate::traces::Traces;
@@ -64,31 +64,35 @@ sections! {
         cluster: Cluster;
     }
     beside {
-        /// The line where each rule begins, for explanations.
-        rule_lines: Vec<usize>;
+        /// Where each rule begins, for explanations.
+        rule_places: Vec<String>;
+        /// The files that it was read from, the main one first.
+        read_from: Vec<PathBuf>;
     }
 }
 
 impl Configuration {
-    /// Reads a configuration file. Relative file names in it start from its directory.
+    /// Reads a configuration file, and those of the directory beside it. Relative file names in all
+    /// of them start from the directory of the main file.
     ///
     /// # Errors
     /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
-        Self::load_with_text(file).map(|(configuration, _)| configuration)
+        Self::load_with_sources(file).map(|(configuration, _)| configuration)
     }
 
-    /// As [`Configuration::load`], with the text of the file, which may be a pipe and has it only
-    /// once.
+    /// As [`Configuration::load`], with the texts of the files. The main file may be a pipe, and has
+    /// it only once.
     ///
     /// # Errors
     /// As [`Configuration::load`].
-    pub fn load_with_text(file: &Path) -> Result<(Self, String), Faults> {
-        let read = read_text(file, CONFIGURATION_BYTES_MAX);
-        let text = read.map_err(|error| Faults(vec![Mistake::unreadable(file, &error)]))?;
+    pub fn load_with_sources(file: &Path) -> Result<(Self, Sources), Faults> {
+        let sources = Sources::read(file)?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
-        Ok((Self::parse(&text, &base, &file.display().to_string())?, text))
+        let mut configuration = parse_sources(&sources, &base, Self::check)?;
+        configuration.read_from = sources.names().map(PathBuf::from).collect();
+        Ok((configuration, sources))
     }
 
     /// Reads a text; `name` stands for the file in messages.
@@ -275,9 +279,9 @@ impl Configuration {
     }
 
     /// Checks that involve several keys.
-    fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
+    fn check(&mut self, root: &DeTable<'_>, sources: &Sources, faults: &mut Vec<Fault>) {
         let rules = tables(root, Rule::SECTION.name);
-        self.rule_lines = rules.iter().map(|(_, offset)| line(*offset)).collect();
+        self.rule_places = rules.iter().map(|(_, offset)| sources.place(*offset)).collect();
         faults.extend(self.conflicts().into_iter().map(|conflict| conflict.locate(root)));
     }
 }
@@ -315,9 +319,9 @@ impl Configuration {
 
     /// The rules in the form that policy evaluates; those of the `authdb` come after them.
     pub fn policy_rules(&self) -> Vec<policy::Rule> {
-        let rules = self.rules.iter().zip(&self.rule_lines).enumerate();
+        let rules = self.rules.iter().zip(&self.rule_places).enumerate();
         rules
-            .map(|(index, (rule, line))| rule.build(index + 1, *line))
+            .map(|(index, (rule, place))| rule.build(index + 1, place))
             .collect()
     }
 

@@ -16,7 +16,11 @@ a file, and `crossload config example` prints one with every key.
 - Unknown keys are refused.
 - Durations are written `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"2h\"`, `\"1d\"`; sizes as a number of bytes or `\"64MiB\"`, `\"10GB\"`.
 - File names are relative to the directory of the configuration file.
-- Changes of the file, of certificates and of authorities are noticed within seconds, or at once on SIGHUP. If the new
+- Files of a directory are merged over it, in the order of their names: those that end in `.toml` in `conf.d` beside
+  `crossload.toml`, or in `NAME.d` beside `NAME.toml`. A key that is set twice has the value of the later file, and a list
+  of values is replaced. Sections that may be repeated, such as `[[export]]`, are added. File names in them are relative
+  to the directory of the main file, too.
+- Changes of these files, of certificates and of authorities are noticed within seconds, or at once on SIGHUP. If the new
   state is broken, the old one stays in use, and the log says why.
 - A changed key takes effect `at once`, for `new connections` (open ones keep the old value), or after a `restart` (until
   then the log says `reload_ignored`).

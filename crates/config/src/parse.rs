@@ -1,10 +1,11 @@
-//! Parses a configuration file and reports all mistakes at once, each with its line.
+//! Parses a configuration and reports all mistakes at once, each with its file and line.
 
 use std::path::Path;
 
 use toml::de::DeValue;
 
 use crate::section::{DeTable, Fault, Section, Sections, is_section, tables};
+use crate::sources::Sources;
 use crate::suggest;
 
 /// Why a configuration cannot be used.
@@ -43,7 +44,8 @@ impl Mistake {
         }
     }
 
-    fn new(fault: Fault, name: &str, text: &str, sections: &[Section]) -> Self {
+    fn new(fault: Fault, sources: &Sources, sections: &[Section]) -> Self {
+        let (file, line) = sources.position(fault.offset);
         // A semicolon in quotation marks belongs to what is written there.
         let parts = fault.words.rsplit_once("; ");
         let parts = parts.filter(|(says, _)| says.matches('"').count().is_multiple_of(2));
@@ -52,8 +54,8 @@ impl Mistake {
             None => (fault.words.clone(), None),
         };
         Self {
-            file: name.to_owned(),
-            line: Some(line_of(text, fault.offset)),
+            file: file.to_owned(),
+            line: Some(line),
             about: about(&fault.key, sections),
             key: fault.key,
             says,
@@ -106,8 +108,7 @@ fn about(key: &str, sections: &[Section]) -> Option<String> {
 }
 
 /// Parses a text. Relative file names start from `base`; `name` stands for the file in messages.
-/// `check` looks for mistakes that involve several keys; it gets the table and a function from byte
-/// offset to line.
+/// `check` is as of [`parse_sources`].
 ///
 /// # Errors
 /// Every mistake with its line.
@@ -115,26 +116,33 @@ pub fn parse<C: Sections>(
     text: &str,
     base: &Path,
     name: &str,
-    check: impl FnOnce(&mut C, &DeTable<'_>, &dyn Fn(usize) -> usize, &mut Vec<Fault>),
+    check: impl FnOnce(&mut C, &DeTable<'_>, &Sources, &mut Vec<Fault>),
+) -> Result<C, Faults> {
+    parse_sources(&Sources::of(name, text), base, check)
+}
+
+/// Parses the texts of a configuration. `check` looks for mistakes that involve several keys; it
+/// gets the merged tables, and what turns offsets in them into lines.
+///
+/// # Errors
+/// Every mistake with its file and line.
+pub(crate) fn parse_sources<C: Sections>(
+    sources: &Sources,
+    base: &Path,
+    check: impl FnOnce(&mut C, &DeTable<'_>, &Sources, &mut Vec<Fault>),
 ) -> Result<C, Faults> {
     let mut faults = Vec::new();
-    let configuration = match DeTable::parse(text) {
-        Ok(table) => {
-            let root = table.get_ref();
-            check_names(root, C::SECTIONS, &mut faults);
-            let mut configuration = C::read(root, base, &mut faults);
+    let configuration = match sources.merged(C::SECTIONS) {
+        Ok(root) => {
+            check_names(&root, C::SECTIONS, &mut faults);
+            let mut configuration = C::read(&root, base, &mut faults);
             if let Some(configuration) = &mut configuration {
-                check(configuration, root, &|offset| line_of(text, offset), &mut faults);
+                check(configuration, &root, sources, &mut faults);
             }
             configuration
         }
-        Err(error) => {
-            let says = error.message().replace("; ", ", ");
-            faults.push(Fault {
-                offset: error.span().map_or(0, |span| span.start),
-                key: String::new(),
-                words: format!("{says}; correct the line: it is no TOML (https://toml.io)"),
-            });
+        Err(broken) => {
+            faults = broken;
             None
         }
     };
@@ -144,15 +152,10 @@ pub fn parse<C: Sections>(
             faults.sort_by_key(|fault| fault.offset);
             let mistakes = faults
                 .into_iter()
-                .map(|fault| Mistake::new(fault, name, text, C::SECTIONS));
+                .map(|fault| Mistake::new(fault, sources, C::SECTIONS));
             Err(Faults(mistakes.collect()))
         }
     }
-}
-
-/// The line that contains a byte of the file, counted from one.
-fn line_of(text: &str, offset: usize) -> usize {
-    text[..offset.min(text.len())].matches('\n').count() + 1
 }
 
 /// Finds sections and keys that do not exist.

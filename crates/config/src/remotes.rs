@@ -6,6 +6,7 @@ use types::{Location, Scheme};
 
 use crate::parse::{Faults, parse};
 use crate::section::{DeTable, Fault, LIVE, Purpose, tables};
+use crate::sources::Sources;
 use crate::{section, sections};
 
 /// Longest name of a remote, in characters.
@@ -72,9 +73,9 @@ impl ClientConfiguration {
         parse(text, base, &file.display().to_string(), Self::check)
     }
 
-    fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
+    fn check(&mut self, root: &DeTable<'_>, sources: &Sources, faults: &mut Vec<Fault>) {
         let tables = tables(root, "remote");
-        self.remote_lines = tables.iter().map(|(_, offset)| line(*offset)).collect();
+        self.remote_lines = tables.iter().map(|(_, offset)| sources.position(*offset).1).collect();
         for (index, (remote, (table, offset))) in self.remotes.iter().zip(tables).enumerate() {
             let is_known = self.remotes[..index].iter().any(|other| other.name == remote.name);
             let twice = is_known.then(|| ("name", format!("a remote \"{}\" exists already", remote.name)));

@@ -112,10 +112,10 @@ impl AllowedRights {
 }
 
 impl Rule {
-    /// The rule in the form that policy evaluates; `line` is where it begins in the file.
-    pub fn build(&self, number: usize, line: usize) -> policy::Rule {
+    /// The rule in the form that policy evaluates; `place` is where it begins, such as `line 3`.
+    pub fn build(&self, number: usize, place: &str) -> policy::Rule {
         policy::Rule {
-            place: format!("rule {number} (line {line})"),
+            place: format!("rule {number} ({place})"),
             who: self.who.0.clone(),
             area: self.path.clone(),
             except: self.except.clone(),

@@ -149,7 +149,7 @@ pub struct NamedFile {
 
 /// A mistake, and where it is in the file.
 pub struct Fault {
-    /// The byte offset in the file.
+    /// The byte offset in the texts of all files ([`crate::Sources`]).
     pub offset: usize,
     /// The key with its section, `section.key`; the section alone, or nothing, for mistakes in no
     /// key.
@@ -301,10 +301,6 @@ pub trait Sections: Sized {
 
     /// All keys with their values as TOML, in the order of the manual; `None`: not set.
     fn written(&self) -> Vec<(KeyPath, Option<String>)>;
-
-    /// Finds mistakes that involve several keys. `root` has the offsets, `line` turns one into a
-    /// line.
-    fn check(&mut self, _root: &DeTable<'_>, _line: &dyn Fn(usize) -> usize, _faults: &mut Vec<Fault>) {}
 }
 
 /// The keys of a section.

@@ -151,7 +151,9 @@ fn configure(action: &ConfigAction) -> Result<u8, Failure> {
         ConfigAction::Check { file } => {
             let configuration = config::Configuration::load(file)?;
             server::rules::policy(&configuration)?;
-            output::line(&format!("{}: no mistakes found", file.display()));
+            for file in &configuration.read_from {
+                output::line(&format!("{}: no mistakes found", file.display()));
+            }
         }
     }
     Ok(0)

@@ -2,6 +2,7 @@
 
 mod boards;
 mod cache;
+mod configuration_files;
 mod exposition;
 mod forwarding;
 mod lifecycle;

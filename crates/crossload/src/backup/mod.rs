@@ -34,8 +34,8 @@ pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
         return Err(Failure::invalid(words));
     }
     let config = std::path::absolute(&options.config).map_err(system)?;
-    let (configuration, text) = Configuration::load_with_text(&config)?;
-    let mut plan = plan::plan(&config, &configuration, &text);
+    let (configuration, sources) = Configuration::load_with_sources(&config)?;
+    let mut plan = plan::plan(&config, &configuration, &sources);
     if let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);
     }

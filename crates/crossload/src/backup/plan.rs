@@ -4,11 +4,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use config::{Configuration, NamedFile, Purpose, Sections as _};
+use config::{Configuration, NamedFile, Purpose, Sections as _, Sources};
 use serde::{Deserialize, Serialize};
 
 use crate::queue::state::{Database, State};
-use crate::server::has_section;
 
 /// The role of the configuration file itself.
 pub(super) const CONFIGURATION: &str = "configuration";
@@ -67,8 +66,8 @@ pub(super) struct Plan {
     pub(super) postgres: Option<String>,
 }
 
-/// What a configuration file names. `text` is its content.
-pub(super) fn plan(file: &Path, configuration: &Configuration, text: &str) -> Plan {
+/// What a configuration names. `sources` are its files.
+pub(super) fn plan(file: &Path, configuration: &Configuration, sources: &Sources) -> Plan {
     let mut plan = Plan::default();
     plan.add(CONFIGURATION, file, "the configuration", Kind::File);
     plan.add(
@@ -90,7 +89,7 @@ pub(super) fn plan(file: &Path, configuration: &Configuration, text: &str) -> Pl
         plan.add_named(file, &format!("{name}#{number}"));
     }
     let is_queue = configuration.exports.is_empty() && configuration.nodes.is_empty();
-    if is_queue || has_section(text, "queue") {
+    if is_queue || sources.has_section("queue") {
         plan.add_queue(configuration);
     }
     plan
@@ -203,7 +202,11 @@ mod tests {
 
     fn planned(text: &str) -> Plan {
         let configuration = Configuration::parse(text, Path::new("/base"), "x").unwrap();
-        plan(Path::new("/base/crossload.toml"), &configuration, text)
+        plan(
+            Path::new("/base/crossload.toml"),
+            &configuration,
+            &Sources::of("x", text),
+        )
     }
 
     fn path_of(plan: &Plan, role: &str) -> Option<PathBuf> {

@@ -54,8 +54,8 @@ fn is_configuration(role: &str) -> bool {
 
 /// What a configuration file names; the password of its database may be in a file that is there.
 fn plan_of_file(config: &Path, has_password: bool) -> Result<Plan, Failure> {
-    let (configuration, text) = Configuration::load_with_text(config)?;
-    let mut plan = plan::plan(config, &configuration, &text);
+    let (configuration, sources) = Configuration::load_with_sources(config)?;
+    let mut plan = plan::plan(config, &configuration, &sources);
     if has_password && let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);
     }

@@ -1,25 +1,31 @@
-//! Finds the lines of keys in the configuration file.
+//! Finds the lines of keys in the files of a configuration.
 
+#[cfg(test)]
 use std::path::Path;
 
-use config::KeyPath;
-use toml::de::{DeTable, DeValue};
+use config::{Configuration, KeyPath, Sources};
+use toml::de::DeValue;
 
 use super::finding::Position;
 
-/// The text of a configuration file.
-pub(crate) struct Lines {
-    file: String,
-    text: String,
-}
+/// The texts of a configuration.
+pub(crate) struct Lines(Sources);
 
 impl Lines {
-    /// From the text of the file.
+    /// From the files.
+    pub(crate) fn of_sources(sources: Sources) -> Self {
+        Self(sources)
+    }
+
+    /// From the text of one file.
+    #[cfg(test)]
     pub(crate) fn new(file: &Path, text: String) -> Self {
-        Self {
-            file: file.display().to_string(),
-            text,
-        }
+        Self(Sources::of(&file.display().to_string(), &text))
+    }
+
+    /// The names of the files, the main one first.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        self.0.names()
     }
 
     /// The line of a key; that of its section if the key is missing; none if the section is
@@ -35,27 +41,28 @@ impl Lines {
 
     /// As [`Lines::of`], in the section of that name with this index.
     pub(crate) fn of_item(&self, section: &str, index: usize, key: &str) -> Position {
-        let offset = self.offset(section, index, key);
+        let found = self.offset(section, index, key);
+        let found = found.map(|offset| self.0.position(offset));
         Position {
-            file: self.file.clone(),
-            line: offset.map(|offset| self.text[..offset].matches('\n').count() + 1),
+            file: found.map_or(self.0.main(), |(file, _)| file).to_owned(),
+            line: found.map(|(_, line)| line),
             key: format!("{section}.{key}"),
         }
     }
 
-    /// Whether the file has the key.
+    /// Whether a file has the key.
     pub(crate) fn is_written(&self, section: &str, key: &str) -> bool {
-        let Ok(root) = DeTable::parse(&self.text) else {
+        let Some(root) = self.0.merged_for::<Configuration>() else {
             return false;
         };
-        let value = root.get_ref().get(section);
+        let value = root.get(section);
         let table = value.and_then(|value| value.get_ref().as_table());
         table.is_some_and(|table| table.contains_key(key))
     }
 
     fn offset(&self, section: &str, index: usize, key: &str) -> Option<usize> {
-        let root = DeTable::parse(&self.text).ok()?;
-        let value = root.get_ref().get(section)?;
+        let root = self.0.merged_for::<Configuration>()?;
+        let value = root.get(section)?;
         let (table, begin) = match value.get_ref() {
             DeValue::Table(table) => (table, value.span().start),
             DeValue::Array(list) => {

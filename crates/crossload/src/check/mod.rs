@@ -124,12 +124,12 @@ fn print(findings: &[Finding], options: &CheckOptions) {
 
 /// All checks without network, and the configuration if it is valid.
 pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
-    match Configuration::load_with_text(file) {
+    match Configuration::load_with_sources(file) {
         Err(faults) => (unreadable(&faults), None),
-        Ok((configuration, text)) => {
-            let lines = Lines::new(file, text);
-            let mut findings = vec![Finding::ok("configuration", format!("{} is valid", file.display()))];
-            findings.extend(writable(file));
+        Ok((configuration, sources)) => {
+            let lines = Lines::of_sources(sources);
+            let mut findings = vec![valid(&lines)];
+            findings.extend(writable(file, &configuration));
             findings.extend(exposed::check(&configuration, file, &lines));
             match queue::is_queue_alone(&configuration, &lines) {
                 true => {
@@ -137,7 +137,9 @@ pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding
                     queue::as_server(&mut as_server);
                     findings.extend(check_both(&as_server, &lines, environment));
                     findings.extend(queue::check(&configuration, &lines));
-                    findings.extend(queue_state::open_password(&configuration, &lines, mode(file)));
+                    let place = lines.of("queue", "database").file;
+                    let mode = mode(Path::new(&place));
+                    findings.extend(queue_state::open_password(&configuration, &lines, mode));
                     queue::place(&mut findings, &lines);
                 }
                 false => {
@@ -170,12 +172,23 @@ fn mode(file: &Path) -> u32 {
     std::fs::metadata(file).map_or(0, |facts| facts.mode())
 }
 
+/// The files that were read.
+fn valid(lines: &Lines) -> Finding {
+    let files: Vec<&str> = lines.files().collect();
+    let verb = if files.len() == 1 { "is" } else { "are" };
+    Finding::ok("configuration", format!("{} {verb} valid", files.join(", ")))
+}
+
 /// With write access to the configuration, a user can do anything as the server's user.
-fn writable(file: &Path) -> Option<Finding> {
-    (mode(file) & 0o002 != 0).then(|| {
-        let says = format!("every user may change the configuration {}", file.display());
-        Finding::error("configuration_open", says).change(format!("chmod o-w {}", file.display()))
+fn writable(file: &Path, configuration: &Configuration) -> Vec<Finding> {
+    let directory = config::directory_of(file).into_iter();
+    let all = configuration.read_from.iter().cloned().chain(directory);
+    let open = all.filter(|place| mode(place) & 0o002 != 0);
+    open.map(|place| {
+        let says = format!("every user may change the configuration {}", place.display());
+        Finding::error("configuration_open", says).change(format!("chmod o-w {}", place.display()))
     })
+    .collect()
 }
 
 /// All checks without network of what only an endpoint has.

@@ -155,7 +155,8 @@ async fn serve(
     let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
     parts.sockets.demand_none_left()?;
-    let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words()});
+    let fields = json!({"version": env!("CARGO_PKG_VERSION"), "listen": addresses, "database": state.database_words(),
+        "configuration": configuration.read_from});
     log.write("queue_started", &fields);
     output::line("ready");
     parts.service_manager.feed_watchdog(&threads.rota());

@@ -87,7 +87,10 @@ pub(super) async fn until_stopped(
         metrics,
         watch: Watch::default(),
     };
-    options.config.iter().for_each(|file| running.watch.add(file.clone()));
+    options
+        .config
+        .iter()
+        .for_each(|file| running.watch.add_configuration(file));
     watch_named(&mut running.watch, configuration);
     let mut clock = tokio::time::interval(FILE_WATCH_PERIOD);
     loop {
@@ -120,7 +123,8 @@ impl Running<'_> {
         match &fault {
             None => {
                 state.loaded_s = now_s();
-                log.write("reloaded", &json!({"why": why}));
+                let read = &self.configuration.read_from;
+                log.write("reloaded", &json!({"why": why, "configuration": read}));
                 service_manager.ready(&self.parts.status());
             }
             Some(error) => {
@@ -136,7 +140,10 @@ impl Running<'_> {
     fn try_reload(&mut self) -> Result<(), Failure> {
         // Made before reading, so that the next check notices changes during the reload.
         let mut watch = Watch::default();
-        self.options.config.iter().for_each(|file| watch.add(file.clone()));
+        self.options
+            .config
+            .iter()
+            .for_each(|file| watch.add_configuration(file));
         let mut fresh = state::read(self.options)?;
         watch_named(&mut watch, &fresh);
         let changes = Changes::new(&self.configuration, &fresh, &self.watch.touched());

@@ -13,7 +13,6 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::command_line::QueueServeOptions;
 use crate::failure::Failure;
-use crate::server;
 use crate::server::secret::load_text;
 use crate::token::now_s;
 
@@ -125,9 +124,9 @@ fn take_host_files(configuration: &mut Configuration, directory: &Path) {
 /// Reads the file. That of another server is refused: it would start an empty queue in the usual
 /// directory.
 fn load(file: &Path) -> Result<Configuration, Failure> {
-    let (configuration, text) = Configuration::load_with_text(file)?;
+    let (configuration, sources) = Configuration::load_with_sources(file)?;
     let is_other = !configuration.exports.is_empty() || !configuration.nodes.is_empty();
-    match is_other && !server::has_section(&text, "queue") {
+    match is_other && !sources.has_section("queue") {
         true => Err(Failure::invalid(format!(
             "no [queue] in {0}: it is the file of crossload serve --config {0}; add [queue] to run a queue too",
             file.display()

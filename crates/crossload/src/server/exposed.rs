@@ -41,11 +41,16 @@ pub(crate) struct Guarded {
     is_public: bool,
 }
 
-/// Finds all files of the server inside exports. `file` is the configuration file.
+/// Finds all files of the server inside exports. `file` is the main configuration file.
 pub(crate) fn find(configuration: &Configuration, file: Option<&Path>) -> Vec<Exposed> {
-    let own = file.map(|path| Guarded {
+    let directory = file
+        .and_then(config::directory_of)
+        .filter(|directory| directory.is_dir());
+    let parts = configuration.read_from.iter().skip(1).cloned();
+    let own = file.map(Path::to_owned).into_iter().chain(directory).chain(parts);
+    let own = own.map(|path| Guarded {
         what: "the configuration",
-        path: path.to_owned(),
+        path,
         place: None,
         is_public: true,
     });
@@ -260,6 +265,20 @@ mod tests {
             let configuration = configuration(site.path(), &format!("[macaroons]\nsecret_file = {name:?}\n"));
             assert_eq!(names(&configuration, None), ["secret_file"], "{name}");
         }
+    }
+
+    #[test]
+    fn a_directory_of_the_configuration_in_an_export_is_refused() {
+        let site = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(site.path().join("data/inner")).unwrap();
+        std::os::unix::fs::symlink(site.path().join("data/inner"), site.path().join("c.d")).unwrap();
+        let main = site.path().join("c.toml");
+        let text = "[[export]]\npath = \"/d\"\ndirectory = \"data\"\nanonymous = \"write\"\n";
+        std::fs::write(&main, text).unwrap();
+        let configuration = Configuration::load(&main).unwrap();
+        let found = find(&configuration, Some(&main));
+        assert_eq!(found.len(), 1, "clients could add files");
+        assert_eq!(found[0].path, site.path().join("c.d"));
     }
 
     #[test]

@@ -68,7 +68,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 pub(crate) use upstream::UpstreamKey;
 
-use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _};
+use config::{AllowedRights, Bytes, ClusterNode, Configuration, Export, Niceness, Sections as _, Sources};
 use door_admin::{Admin, Metrics, Reload};
 use door_web::RunningCopies;
 use execution::{ServerThreads, TaskCount};
@@ -173,9 +173,9 @@ pub(crate) fn start_threads(configuration: &Configuration) -> std::io::Result<Se
 
 /// The configuration file or the defaults, overridden by the command line.
 pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure> {
-    let (mut configuration, text) = match &options.config {
-        Some(file) => Configuration::load_with_text(file)?,
-        None => (Configuration::defaults(), String::new()),
+    let (mut configuration, sources) = match &options.config {
+        Some(file) => Configuration::load_with_sources(file)?,
+        None => (Configuration::defaults(), Sources::of("defaults", "")),
     };
     if let Some(directory) = &options.directory {
         configuration.exports.push(Export {
@@ -238,7 +238,7 @@ pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure
     }
     refuse_loops(&configuration)?;
     if configuration.exports.is_empty() && configuration.nodes.is_empty() {
-        return Err(without_exports(options.config.as_deref(), &text));
+        return Err(without_exports(options.config.as_deref(), &sources));
     }
     Ok(configuration)
 }
@@ -255,8 +255,8 @@ fn refuse_loops(configuration: &Configuration) -> Result<(), Failure> {
     }
 }
 
-fn without_exports(file: Option<&Path>, text: &str) -> Failure {
-    match file.filter(|_| has_section(text, "queue")) {
+fn without_exports(file: Option<&Path>, sources: &Sources) -> Failure {
+    match file.filter(|_| sources.has_section("queue")) {
         Some(file) => Failure::invalid(format!(
             "no export: {0} is the file of a queue; start it with crossload queue serve --config {0}",
             file.display()
@@ -265,11 +265,6 @@ fn without_exports(file: Option<&Path>, text: &str) -> Failure {
             "no export: add an [[export]] section with path and directory, or [[node]] sections to a redirector",
         ),
     }
-}
-
-/// Whether the text of a configuration file has this section.
-pub(crate) fn has_section(text: &str, section: &str) -> bool {
-    toml::de::DeTable::parse(text).is_ok_and(|root| root.get_ref().contains_key(section))
 }
 
 /// Logs panics, which otherwise end only their own task.
@@ -334,7 +329,7 @@ impl Server {
         let copies = configuration.web.listen.map(|_| RunningCopies::default());
         let observer = Arc::new(observer.with_telemetry(monitoring.hub()).with_copies(copies));
         let mut watch = Watch::default();
-        options.config.iter().for_each(|file| watch.add(file.clone()));
+        options.config.iter().for_each(|file| watch.add_configuration(file));
         watch_named(&mut watch, &configuration);
         let assembly = Arc::new(Assembly::new(&configuration, addresses, log, observer.clone())?);
         monitoring.start_tasks(&assembly, &metrics);
@@ -400,6 +395,7 @@ impl Server {
             "started",
             &json!({"version": env!("CARGO_PKG_VERSION"), "listen": listening, "admin": admin_address,
                 "pages": pages_address, "exports": self.configuration.exports.len(),
+                "configuration": self.configuration.read_from,
                 "tls": self.configuration.server.certificate.is_some()}),
         );
         self.assembly.certificate.tell_expiry(&self.log);
@@ -520,7 +516,7 @@ mod tests {
 
     #[test]
     fn the_file_of_a_queue_is_known_as_one() {
-        let told = |text: &str| without_exports(Some(Path::new("q.toml")), text).words;
+        let told = |text: &str| without_exports(Some(Path::new("q.toml")), &Sources::of("q.toml", text)).words;
         let queue = told("[queue]\n");
         assert!(queue.contains("crossload queue serve --config q.toml"), "{queue}");
         assert!(!told("[server]\n").contains("queue serve"));

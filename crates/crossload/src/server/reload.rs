@@ -29,7 +29,8 @@ impl Server {
         }
         match outcome {
             Ok(()) => {
-                self.log.write("reloaded", &json!({"why": why}));
+                let read = &self.configuration.read_from;
+                self.log.write("reloaded", &json!({"why": why, "configuration": read}));
                 self.assembly.certificate.tell_expiry(&self.log);
                 self.service_manager.ready(&self.status());
             }
@@ -48,7 +49,10 @@ impl Server {
     fn try_reload(&mut self) -> Result<(), Failure> {
         // Made before reading, so that the next check notices changes during the reload.
         let mut watch = Watch::default();
-        self.options.config.iter().for_each(|file| watch.add(file.clone()));
+        self.options
+            .config
+            .iter()
+            .for_each(|file| watch.add_configuration(file));
         let mut fresh = configure(&self.options)?;
         exposed::refuse(&fresh, self.options.config.as_deref())?;
         watch_named(&mut watch, &fresh);

@@ -30,6 +30,14 @@ impl Watch {
         });
     }
 
+    /// Adds the files of a configuration, and the directory in which further ones may appear.
+    pub(crate) fn add_configuration(&mut self, main: &Path) {
+        config::directory_of(main).into_iter().for_each(|one| self.add(one));
+        // Why it cannot be read shows when it is read.
+        let files = config::configuration_files(main).unwrap_or_else(|_| vec![main.to_owned()]);
+        files.into_iter().for_each(|file| self.add(file));
+    }
+
     /// Accepts files that did not exist before, because the caller has just made them.
     pub(crate) fn take_made(&mut self) {
         for watched in self.0.iter_mut().filter(|one| one.first.is_none()) {
@@ -64,6 +72,26 @@ fn fingerprint(file: &Path) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_of_a_configuration_that_come_change_and_go_are_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (main, more) = (directory.path().join("c.toml"), directory.path().join("c.d/a.toml"));
+        std::fs::write(&main, "").unwrap();
+        let changed = |change: &dyn Fn()| {
+            let mut watch = Watch::default();
+            watch.add_configuration(&main);
+            assert!(!watch.changed());
+            change();
+            watch.changed()
+        };
+        assert!(changed(&|| {
+            std::fs::create_dir(more.parent().unwrap()).unwrap();
+            std::fs::write(&more, "1").unwrap();
+        }));
+        assert!(changed(&|| std::fs::write(&more, "22").unwrap()));
+        assert!(changed(&|| std::fs::remove_file(&more).unwrap()));
+    }
 
     #[test]
     fn a_change_is_noticed_once() {

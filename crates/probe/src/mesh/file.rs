@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::section::{DeTable, Fault, LIVE, Purpose, tables};
-use config::{Bytes, Faults, Remote, parse, read_text, section, sections};
+use config::{Bytes, Faults, Remote, Sources, parse, read_text, section, sections};
 use history::{Downtime, Mode};
 use jiff::Timestamp;
 use reports::mail::is_address;
@@ -122,7 +122,7 @@ impl EndpointFile {
         include_str!("example.toml")
     }
 
-    fn check(&mut self, root: &DeTable<'_>, line: &dyn Fn(usize) -> usize, faults: &mut Vec<Fault>) {
+    fn check(&mut self, root: &DeTable<'_>, sources: &Sources, faults: &mut Vec<Fault>) {
         let table = |(table, offset)| Table { table, offset };
         let mesh = tables(root, "mesh").first().copied().map(table);
         note(faults, mesh, self.mesh.faults());
@@ -130,8 +130,8 @@ impl EndpointFile {
         let places: Vec<Table<'_>> = tables(root, "endpoint").into_iter().map(table).collect();
         for (index, (endpoint, table)) in self.endpoints.iter().zip(&places).enumerate() {
             let urls = table.table.get("urls");
-            self.url_lines
-                .push(line(urls.map_or(table.offset, |urls| urls.span().start)));
+            let begin = urls.map_or(table.offset, |urls| urls.span().start);
+            self.url_lines.push(sources.position(begin).1);
             let mut found = endpoint.faults();
             found.extend(empty(Some(*table), &["roles", "modes"]));
             if self.endpoints[..index].iter().any(|other| other.name == endpoint.name) {
