@@ -28,7 +28,6 @@ mod queue;
 mod remotes;
 mod reporting;
 mod server;
-mod service_manager;
 mod stored_runs;
 mod table;
 mod token;
@@ -79,7 +78,7 @@ fn main() -> ExitCode {
         Err(failure) => {
             let message = failure.message(reader);
             if is_server {
-                service_manager::report_failure(&message);
+                server::report_failure(&message);
             }
             output::complain(&format!("crossload {name} error: {message}"));
             ExitCode::from(failure.exit_code)

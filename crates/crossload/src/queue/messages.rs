@@ -21,8 +21,8 @@ use super::state;
 use crate::failure::Failure;
 use crate::output;
 use crate::server::log::Log;
+use crate::server::service_manager::Sockets;
 use crate::server::{broker_login, secret};
-use crate::service_manager::Sockets;
 
 /// What is read and opened before the queue starts, so that mistakes are found at once.
 pub(super) struct Prepared {

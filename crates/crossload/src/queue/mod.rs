@@ -52,10 +52,10 @@ use crate::server::certificate::OwnCertificate;
 use crate::server::events::{AdminLog, Observer};
 use crate::server::identities::Identities;
 use crate::server::log::Log;
+use crate::server::service_manager::{ServiceManager, Sockets};
 use crate::server::signals::Signals;
 use crate::server::subsystem::{Ground, Subsystem};
 use crate::server::trust_files::{TrustFiles, trust};
-use crate::service_manager::{ServiceManager, Sockets};
 use crate::traces::Traces;
 use access::Credentials;
 use copy_log::LoggedCopier;
@@ -146,12 +146,7 @@ async fn serve(
     web::open(configuration, &parts, &observer, service.clone(), desk.clone())?;
     let signals = Signals::receive()?;
     let door = parts.door(configuration, desk, stores, &addresses, observer.clone());
-    for (listener, address) in listeners.into_iter().zip(&addresses) {
-        let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
-        let door = door.clone();
-        tokio::spawn(async move { door.accept(acceptor).await });
-        output::line(&format!("listening on {}://{address}", parts.scheme()));
-    }
+    parts.accept(&door, listeners)?;
     let part = metrics::QueuePart::new(service.clone(), webhooks);
     parts.open_admin_door(configuration, state, metrics.clone(), part, observer, threads)?;
     parts.sockets.demand_none_left()?;
@@ -161,9 +156,7 @@ async fn serve(
     output::line("ready");
     parts.service_manager.feed_watchdog(&threads.rota());
     reload::until_stopped(options, configuration, &parts, &metrics, signals).await;
-    parts
-        .service_manager
-        .stopping("stopping the running copies", STOP_TIME_MAX);
+    parts.announce_stop();
     log.write("stopping", &json!({"copies": service.copies()}));
     door.shut_down(GRACE).await;
     drop(tape);
@@ -248,6 +241,11 @@ impl Parts {
         format!("serving the transfer queue at {}", addresses.join(", "))
     }
 
+    fn announce_stop(&self) {
+        let status = "stopping the running copies";
+        self.service_manager.stopping(status, STOP_TIME_MAX);
+    }
+
     /// The scheme of the URLs of the queue.
     fn scheme(&self) -> &'static str {
         match self.certificate.tls.get() {
@@ -273,6 +271,17 @@ impl Parts {
             webhooks: stores.webhooks,
         };
         door_queue::door(self.server(observer), settings)
+    }
+
+    /// Lets the door accept connections.
+    fn accept(&self, door: &ControlDoor, listeners: Vec<TcpListener>) -> Result<(), Failure> {
+        for (listener, address) in listeners.into_iter().zip(&self.ground.addresses) {
+            let acceptor = Acceptor::new(listener).map_err(|cause| Failure::system("listening", &cause))?;
+            let door = door.clone();
+            tokio::spawn(async move { door.accept(acceptor).await });
+            output::line(&format!("listening on {}://{address}", self.scheme()));
+        }
+        Ok(())
     }
 
     /// What the connections of a door share. Each call has a gate of its own.

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::service_manager;
 use super::signals::{Asked, Signals};
 use super::subsystem::Subsystem;
 use super::{LAST_TASKS_WAIT, Server};
 use crate::limits::{DRAIN_STATUS_PERIOD, FILE_WATCH_PERIOD};
-use crate::service_manager;
 
 /// Time for connections to end after a second signal.
 const AT_ONCE: Duration = Duration::from_millis(500);

@@ -74,7 +74,7 @@ impl Sockets {
     /// # Errors
     /// The address cannot be used.
     pub(crate) fn listen(&self, address: SocketAddr) -> Result<TcpListener, Failure> {
-        self.take(address).map_or_else(|| crate::server::bind(address), Ok)
+        self.take(address).map_or_else(|| super::super::bind(address), Ok)
     }
 
     /// Demands that each inherited socket is in use: clients would wait at it forever.

@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
+use super::log::Log;
 use crate::limits::STOP_TIMEOUT_MARGIN;
 use crate::output::counted;
-use crate::server::log::Log;
 
 pub(crate) use sockets::Sockets;
 
