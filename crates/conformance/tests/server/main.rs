@@ -22,6 +22,7 @@ mod service_manager;
 mod sockets;
 mod space_report;
 mod tracing;
+mod units;
 mod upstream;
 mod upstream_damaged;
 mod upstream_identity;
