@@ -78,19 +78,19 @@ impl Configuration {
     /// # Errors
     /// Every mistake with its line, or why the file cannot be read.
     pub fn load(file: &Path) -> Result<Self, Faults> {
-        Self::load_with_sources(file).map(|(configuration, _)| configuration)
+        Self::load_with_sources(file, None).map(|(configuration, _)| configuration)
     }
 
     /// As [`Configuration::load`], with the texts of the files. The main file may be a pipe, and has
-    /// it only once.
+    /// it only once. `credentials` is the directory that `credential:NAME` stands for a file of.
     ///
     /// # Errors
     /// As [`Configuration::load`].
-    pub fn load_with_sources(file: &Path) -> Result<(Self, Sources), Faults> {
+    pub fn load_with_sources(file: &Path, credentials: Option<&Path>) -> Result<(Self, Sources), Faults> {
         let sources = Sources::read(file)?;
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
         let base = absolute.parent().map(PathBuf::from).unwrap_or_default();
-        let mut configuration = parse_sources(&sources, &base, Self::check)?;
+        let mut configuration = parse_sources(&sources, &base, credentials, Self::check)?;
         configuration.read_from = sources.names().map(PathBuf::from).collect();
         Ok((configuration, sources))
     }

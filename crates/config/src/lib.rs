@@ -12,6 +12,7 @@ mod changes;
 mod cluster;
 mod cms;
 mod configuration;
+mod credential;
 mod export_cache;
 mod flows;
 mod forwarding;

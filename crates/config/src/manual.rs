@@ -16,6 +16,8 @@ a file, and `crossload config example` prints one with every key.
 - Unknown keys are refused.
 - Durations are written `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"2h\"`, `\"1d\"`; sizes as a number of bytes or `\"64MiB\"`, `\"10GB\"`.
 - File names are relative to the directory of the configuration file.
+- Instead of a file name, `credential:NAME` is the file that the service manager passes by `LoadCredential=NAME:FILE`
+  ([service.md](service.md#credentials)).
 - Files of a directory are merged over it, in the order of their names: those that end in `.toml` in `conf.d` beside
   `crossload.toml`, or in `NAME.d` beside `NAME.toml`. A key that is set twice has the value of the later file, and a list
   of values is replaced. Sections that may be repeated, such as `[[export]]`, are added. File names in them are relative

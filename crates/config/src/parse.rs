@@ -4,6 +4,7 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
+use crate::credential;
 use crate::section::{DeTable, Fault, Section, Sections, is_section, tables};
 use crate::sources::Sources;
 use crate::suggest;
@@ -118,10 +119,11 @@ pub fn parse<C: Sections>(
     name: &str,
     check: impl FnOnce(&mut C, &DeTable<'_>, &Sources, &mut Vec<Fault>),
 ) -> Result<C, Faults> {
-    parse_sources(&Sources::of(name, text), base, check)
+    parse_sources(&Sources::of(name, text), base, None, check)
 }
 
-/// Parses the texts of a configuration. `check` looks for mistakes that involve several keys; it
+/// Parses the texts of a configuration. `credentials` is where the service manager shows
+/// credentials. `check` looks for mistakes that involve several keys; it
 /// gets the merged tables, and what turns offsets in them into lines.
 ///
 /// # Errors
@@ -129,11 +131,13 @@ pub fn parse<C: Sections>(
 pub(crate) fn parse_sources<C: Sections>(
     sources: &Sources,
     base: &Path,
+    credentials: Option<&Path>,
     check: impl FnOnce(&mut C, &DeTable<'_>, &Sources, &mut Vec<Fault>),
 ) -> Result<C, Faults> {
     let mut faults = Vec::new();
     let configuration = match sources.merged(C::SECTIONS) {
-        Ok(root) => {
+        Ok(mut root) => {
+            credential::resolve(&mut root, C::SECTIONS, credentials, &mut faults);
             check_names(&root, C::SECTIONS, &mut faults);
             let mut configuration = C::read(&root, base, &mut faults);
             if let Some(configuration) = &mut configuration {

@@ -337,7 +337,7 @@ mod tests {
             ("conf.d/.30-c.toml", "nonsense"),
             ("conf.d/README", "nonsense"),
         ]);
-        let (merged, sources) = Configuration::load_with_sources(&main).unwrap();
+        let (merged, sources) = Configuration::load_with_sources(&main, None).unwrap();
         assert_eq!(merged.server.listen, ["127.0.0.1:3".parse().unwrap()]);
         assert_eq!(merged.server.name.as_deref(), Some("https://a"));
         assert_eq!((merged.limits.attempts, merged.queue.hops.len()), (7, 2));

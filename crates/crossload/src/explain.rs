@@ -11,6 +11,7 @@ use types::{Error, LogicalPath, Secret};
 
 use crate::command_line::{AskedOperation, ExplainOptions};
 use crate::failure::Failure;
+use crate::server::configured;
 use crate::server::explained::{explained, respelled};
 use crate::server::offline::{self, ReadToken};
 use crate::server::rules;
@@ -28,7 +29,7 @@ pub(crate) fn run(options: &ExplainOptions) -> Result<u8, Failure> {
     if let Some(url) = &options.url {
         return client::explain::ask(url, options);
     }
-    let configuration = Configuration::load(&options.config)?;
+    let configuration = configured::load(&options.config)?;
     let policy = rules::policy(&configuration)?;
     let (read, shown) = credential(options, &configuration)?;
     let ReadToken { credential, notes } = read;

@@ -148,7 +148,7 @@ fn configure(action: &ConfigAction) -> Result<u8, Failure> {
             }
         }
         ConfigAction::Check { file } => {
-            let configuration = config::Configuration::load(file)?;
+            let configuration = server::configured::load(file)?;
             server::rules::policy(&configuration)?;
             for file in &configuration.read_from {
                 output::line(&format!("{}: no mistakes found", file.display()));

@@ -213,3 +213,62 @@ fn a_queue_reports_its_state() {
     assert!(queue.terminate().expect("it ends").success());
     manager.next("STOPPING=1");
 }
+
+#[test]
+fn credentials_of_the_unit_are_used_and_missing_ones_named() {
+    let test = "credentials_of_the_unit_are_used_and_missing_ones_named";
+    let text = "[server]\nlisten = [\"127.0.0.1:0\"]\ncertificate = \"credential:hostcert\"\n\
+        key = \"credential:hostkey\"\n\
+        [[export]]\npath = \"/\"\ndirectory = \"data\"\nanonymous = \"read\"\n";
+    let Some((lab, file)) = available(
+        test,
+        Lab::new("credentials").and_then(|lab| {
+            let file = configured(&lab, text)?;
+            Ok((lab, file))
+        }),
+    ) else {
+        return;
+    };
+    let start = |directory: Option<&Path>| {
+        let mut command = program(&["serve"], &file).expect("the program");
+        match directory {
+            Some(directory) => command.env("CREDENTIALS_DIRECTORY", directory),
+            None => command.env_remove("CREDENTIALS_DIRECTORY"),
+        };
+        command
+    };
+    let refused = conformance::run(&start(None));
+    assert_eq!(refused.code, Some(22), "{}", refused.said());
+    assert!(
+        refused.stderr.contains("crossload.toml:3: certificate: "),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("LoadCredential=hostcert:FILE"),
+        "{}",
+        refused.stderr
+    );
+
+    let credentials = lab.fresh("credentials");
+    std::fs::create_dir(&credentials).expect("a directory");
+    std::fs::copy(&lab.host().certificate, credentials.join("hostcert")).expect("a copy");
+    let refused = conformance::run(&start(Some(&credentials)));
+    let words = "crossload.toml:4: key: the unit passes no credential \"hostkey\"; add LoadCredential=hostkey:FILE";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("hostcert"), "{}", refused.stderr);
+
+    // The permissions of the file are copied with it.
+    std::fs::copy(&lab.host().key, credentials.join("hostkey")).expect("a copy");
+    let manager = Manager::new(&lab);
+    let mut command = start(Some(&credentials));
+    command.env("NOTIFY_SOCKET", &manager.path);
+    let directory = file.parent().expect("a directory");
+    let mut server = Process::spawn("credentials", &mut command, directory).expect("a process");
+    let ready = manager.next("READY=1");
+    let port = value(&ready, "STATUS").rsplit(':').next().expect("a port").to_owned();
+    std::fs::write(directory.join("data/file"), "content").expect("a file");
+    let answer = lab.curl(&[&format!("https://localhost:{port}/file")]);
+    assert_eq!((answer.status, answer.text().as_str()), (200, "content"));
+    assert!(server.terminate().expect("it ends").success());
+}

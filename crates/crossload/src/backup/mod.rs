@@ -11,7 +11,6 @@ mod restore;
 use std::fs::File;
 use std::path::Path;
 
-use config::Configuration;
 use tempfile::NamedTempFile;
 use types::binary_size;
 
@@ -19,6 +18,7 @@ use crate::command_line::{BackupOptions, RestoreOptions};
 use crate::failure::Failure;
 use crate::output::{self, counted};
 use crate::queue::state::{Database, State};
+use crate::server::configured;
 use crate::token::now_s;
 use archive::List;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
         return Err(Failure::invalid(words));
     }
     let config = std::path::absolute(&options.config).map_err(system)?;
-    let (configuration, sources) = Configuration::load_with_sources(&config)?;
+    let (configuration, sources) = configured::load_with_sources(&config)?;
     let mut plan = plan::plan(&config, &configuration, &sources);
     if let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);

@@ -6,7 +6,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use catalog::{Catalog, TABLES_VERSION, version_in_postgres};
-use config::Configuration;
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::Zeroizing;
 
@@ -19,6 +18,7 @@ use crate::failure::Failure;
 use crate::limits::BACKUP_FILE_BYTES_MAX;
 use crate::output;
 use crate::queue::state::{Database, State, password_setting};
+use crate::server::configured;
 
 /// Restores a backup.
 ///
@@ -54,7 +54,7 @@ fn is_configuration(role: &str) -> bool {
 
 /// What a configuration file names; the password of its database may be in a file that is there.
 fn plan_of_file(config: &Path, has_password: bool) -> Result<Plan, Failure> {
-    let (configuration, sources) = Configuration::load_with_sources(config)?;
+    let (configuration, sources) = configured::load_with_sources(config)?;
     let mut plan = plan::plan(config, &configuration, &sources);
     if has_password && let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);

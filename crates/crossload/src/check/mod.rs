@@ -53,6 +53,7 @@ use crate::command_line::CheckOptions;
 use crate::failure::Failure;
 use crate::made_client::new_client;
 use crate::output;
+use crate::server::configured;
 use finding::{Finding, Position, Severity, Sum};
 use lines::Lines;
 use secrets::SecretFile;
@@ -124,7 +125,7 @@ fn print(findings: &[Finding], options: &CheckOptions) {
 
 /// All checks without network, and the configuration if it is valid.
 pub(crate) fn check_file(file: &Path, environment: &Environment) -> (Vec<Finding>, Option<(Configuration, Lines)>) {
-    match Configuration::load_with_sources(file) {
+    match configured::load_with_sources(file) {
         Err(faults) => (unreadable(&faults), None),
         Ok((configuration, sources)) => {
             let lines = Lines::of_sources(sources);

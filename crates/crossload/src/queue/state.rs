@@ -13,6 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::command_line::QueueServeOptions;
 use crate::failure::Failure;
+use crate::server::configured;
 use crate::server::secret::load_text;
 use crate::token::now_s;
 
@@ -124,7 +125,7 @@ fn take_host_files(configuration: &mut Configuration, directory: &Path) {
 /// Reads the file. That of another server is refused: it would start an empty queue in the usual
 /// directory.
 fn load(file: &Path) -> Result<Configuration, Failure> {
-    let (configuration, sources) = Configuration::load_with_sources(file)?;
+    let (configuration, sources) = configured::load_with_sources(file)?;
     let is_other = !configuration.exports.is_empty() || !configuration.nodes.is_empty();
     match is_other && !sources.has_section("queue") {
         true => Err(Failure::invalid(format!(

@@ -13,6 +13,7 @@ mod certificate_list;
 mod choices;
 mod cluster_pages;
 mod cms;
+pub(crate) mod configured;
 mod doors;
 pub(crate) mod events;
 #[cfg(test)]
@@ -176,7 +177,7 @@ pub(crate) fn start_threads(configuration: &Configuration) -> std::io::Result<Se
 /// The configuration file or the defaults, overridden by the command line.
 pub(crate) fn configure(options: &ServeOptions) -> Result<Configuration, Failure> {
     let (mut configuration, sources) = match &options.config {
-        Some(file) => Configuration::load_with_sources(file)?,
+        Some(file) => configured::load_with_sources(file)?,
         None => (Configuration::defaults(), Sources::of("defaults", "")),
     };
     if let Some(directory) = &options.directory {
