@@ -277,3 +277,7 @@ pub(crate) const BACKUP_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) const BACKUP_FILES_MAX: usize = 100_000;
 /// Largest list of what is in a backup.
 pub(crate) const BACKUP_LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Time in which a service that was ready before an upgrade must be ready again.
+pub(crate) const UPGRADE_READY_WAIT: Duration = Duration::from_secs(60);
+/// Time between two looks at a service that was restarted.
+pub(crate) const UPGRADE_LOOK_PERIOD: Duration = Duration::from_millis(500);

@@ -32,6 +32,7 @@ mod stored_runs;
 mod table;
 mod token;
 mod traces;
+mod upgrade;
 mod upstream_fault;
 mod where_sent;
 
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         | Command::Check(_)
         | Command::Backup(_)
         | Command::Restore(_)
+        | Command::Upgrade(_)
         | Command::Cache(CacheAction::Ls(_) | CacheAction::Stat(_) | CacheAction::Evict(_) | CacheAction::Verify(_))
         | Command::Config(_)
         | Command::Migrate(_)
@@ -116,6 +118,7 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Check(options) => check::run(&options),
         Command::Backup(options) => backup::run(&options).map(|()| 0),
         Command::Restore(options) => backup::restore(&options).map(|()| 0),
+        Command::Upgrade(options) => upgrade::run(&options),
         Command::Shell(options) => client::shell::run(&options),
         Command::Cache(action) if !matches!(action, CacheAction::Prefetch(_)) => cached_files::run(&action),
         Command::Smoke(options) => client::smoke::run(&options).map_err(tests_not_begun),

@@ -38,5 +38,6 @@ mod standard_input;
 mod tape;
 mod terminal;
 mod trees;
+mod upgrade;
 mod verbs;
 mod xrootd_http;

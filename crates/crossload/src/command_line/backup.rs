@@ -1,8 +1,11 @@
 //! Options of `backup`, `restore` and `upgrade`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+
+use super::client::time;
 
 /// The configuration that is used where none is named.
 const USUAL: &str = "/etc/crossload/crossload.toml";
@@ -27,6 +30,15 @@ Examples:
 
   # The state only, into the places of a configuration that is there
   crossload restore --keep-config /backup/queue-20261130.tar";
+
+pub(super) const UPGRADE_EXAMPLES: &str = "\
+Examples:
+  # As packages do it; also after a program was replaced by hand
+  crossload upgrade --previous /root/crossload.old
+
+  crossload upgrade --unit crossload-queue --watch 60s
+
+Exit code: 0 all services are up, 1 the previous program is in use again.";
 
 /// Options of `backup`.
 #[derive(Clone, Debug, Args)]
@@ -64,4 +76,24 @@ pub(crate) struct RestoreOptions {
     /// Only check the backup, and print where its files would go
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+}
+
+/// Options of `upgrade`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct UpgradeOptions {
+    /// The program from before the upgrade
+    #[arg(long, value_name = "FILE", default_value = "/usr/lib/crossload/previous/crossload")]
+    pub(crate) previous: PathBuf,
+    /// Only this unit; can be repeated [default: all that run]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) unit: Vec<String>,
+    /// How long a service must stay up after its restart
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub(crate) watch: Duration,
+    /// File in which the upgrade is recorded
+    #[arg(long, value_name = "FILE", default_value = "/var/lib/crossload/upgrade.log")]
+    pub(crate) log: PathBuf,
+    /// The new program [default: this one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
 }

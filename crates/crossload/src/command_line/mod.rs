@@ -49,7 +49,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 pub(crate) use attributes::AttributeAction;
-pub(crate) use backup::{BackupOptions, RestoreOptions};
+pub(crate) use backup::{BackupOptions, RestoreOptions, UpgradeOptions};
 pub(crate) use bench::{BenchCommon, BenchLoad, Named};
 pub(crate) use bench_transfers::VectorOptions;
 pub(crate) use cache::{CacheAction, CacheOptions, CacheVerifyOptions, CachedFilesOptions, PrefetchOptions};
@@ -310,6 +310,12 @@ pub(crate) enum Command {
     /// goes on with its jobs, and looks at each destination before it copies a file.
     #[command(after_help = backup::RESTORE_EXAMPLES)]
     Restore(RestoreOptions),
+    /// Restart running services with this program, and go back if one of them does not come up
+    ///
+    /// Packages run it after an upgrade. Before it restarts anything, it checks each configuration.
+    /// Transfers that run are finished first, within server.grace_time. Needs systemd.
+    #[command(after_help = backup::UPGRADE_EXAMPLES)]
+    Upgrade(UpgradeOptions),
     /// Look into the cache of a server, or bring files into it
     ///
     /// prefetch takes URLs, on any machine. The other commands work on the directory of a running
@@ -428,6 +434,7 @@ impl Command {
             Self::Healthy(_) => "healthy",
             Self::Backup(_) => "backup",
             Self::Restore(_) => "restore",
+            Self::Upgrade(_) => "upgrade",
             Self::Smoke(_) => "smoke",
             Self::Mesh(_) => "mesh",
             Self::Stress(_) => "stress",

@@ -425,6 +425,7 @@ fn the_help_names_every_command() {
         "check",
         "backup",
         "restore",
+        "upgrade",
         "smoke",
         "mesh",
         "stress",

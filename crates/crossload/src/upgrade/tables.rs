@@ -1,0 +1,109 @@
+//! The tables of a queue whose new program changed them and did not come up.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use catalog::{copy_of_file, kept_copy, prepare_restored_file, version_in_file};
+use config::Configuration;
+
+use super::services::Service;
+use crate::failure::Failure;
+use crate::queue::state::{Database, State};
+
+/// The files that belong to a database of SQLite.
+const DATABASE_FILES: [&str; 3] = ["", "-wal", "-shm"];
+
+/// The database of a queue in a file, and the version of its tables.
+pub(super) struct Tables {
+    database: PathBuf,
+    version: usize,
+}
+
+/// The tables that a service has now.
+pub(super) fn of(service: &Service) -> Option<Tables> {
+    let configuration = Configuration::load(service.config.as_deref()?).ok()?;
+    let Database::Sqlite(database) = State::of(&configuration).database else {
+        return None;
+    };
+    let version = version_in_file(&database).ok()??;
+    Some(Tables { database, version })
+}
+
+/// Puts back the database as it was, if its tables were changed since. The changed one
+/// is kept beside it.
+///
+/// # Errors
+/// There is no copy, or a file cannot be written.
+pub(super) fn go_back(tables: &Tables) -> Result<(), Failure> {
+    let (database, version) = (tables.database.as_path(), tables.version);
+    let now = version_in_file(database)?.unwrap_or_default();
+    if now <= version {
+        return Ok(());
+    }
+    let system = |cause: std::io::Error| Failure::system(database.display(), &cause);
+    let kept = kept_copy(database, version);
+    if !kept.is_file() {
+        return Err(Failure::invalid(format!("there is no copy {}", kept.display())));
+    }
+    let owner = database.metadata().map_err(system)?;
+    let fresh = with(database, ".going-back");
+    match std::fs::remove_file(&fresh) {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(system(cause)),
+        _ => {}
+    }
+    copy_of_file(&kept, &fresh)?;
+    // The new program may have copied files.
+    prepare_restored_file(&fresh)?;
+    chown(&fresh, Some(owner.uid()), Some(owner.gid())).map_err(system)?;
+    let changed = kept_copy(database, now);
+    for suffix in DATABASE_FILES {
+        match std::fs::rename(with(database, suffix), with(&changed, suffix)) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(system(cause)),
+            _ => {}
+        }
+    }
+    std::fs::rename(&fresh, database).map_err(system)?;
+    let directory = database.parent().unwrap_or(Path::new("/"));
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(system)
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::{Catalog, TABLES_VERSION};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn changed_tables_are_put_aside_and_the_kept_copy_takes_their_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("queue.db");
+        Catalog::open_sqlite(&database).await.unwrap().close().await;
+        let tables = |version| Tables {
+            database: database.clone(),
+            version,
+        };
+        go_back(&tables(TABLES_VERSION)).unwrap();
+        let changed = kept_copy(&database, TABLES_VERSION);
+        assert!(!changed.exists(), "nothing was changed");
+        // As if the tables had been of the version before.
+        let before = tables(TABLES_VERSION - 1);
+        let refused = go_back(&before).unwrap_err().words;
+        assert!(refused.contains("there is no copy"), "{refused}");
+        let kept = kept_copy(&database, before.version);
+        copy_of_file(&database, &kept).unwrap();
+        go_back(&before).unwrap();
+        assert!(changed.is_file() && kept.is_file());
+        assert_eq!(version_in_file(&database).unwrap(), Some(TABLES_VERSION));
+        Catalog::open_sqlite(&database).await.unwrap().close().await;
+    }
+}
