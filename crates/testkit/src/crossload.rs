@@ -204,6 +204,15 @@ impl Crossload {
         Ok(())
     }
 
+    /// The same with another program, as after an upgrade.
+    ///
+    /// # Errors
+    /// As [`Crossload::start`].
+    pub fn start_again_with(&mut self, program: &Path) -> Result<()> {
+        self.options.binary = Some(program.to_owned());
+        self.start_again()
+    }
+
     /// The URL of `path` over TLS.
     #[must_use]
     pub fn url(&self, path: &str) -> String {

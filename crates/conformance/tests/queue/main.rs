@@ -32,3 +32,4 @@ mod tape;
 mod tape_xrootd;
 mod tokens;
 mod traced;
+mod upgraded;
