@@ -156,6 +156,20 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_a_later_release_are_an_error() {
+        let found = |version: usize| {
+            let lines = Lines::new(std::path::Path::new("x"), String::new());
+            let place = lines.of("queue", "state_directory");
+            let finding = queue_state::of_version(Some(version), "queue.db", place);
+            finding.map(|finding| finding.code)
+        };
+        let ours = catalog::TABLES_VERSION;
+        assert_eq!(found(ours), None);
+        assert_eq!(found(ours + 1), Some("queue_database_newer"));
+        assert_eq!(found(ours - 1), Some("queue_database_older"));
+    }
+
+    #[test]
     fn messages_need_their_files_and_readers() {
         let place = private_directory();
         let file = place.path().join("passwords");

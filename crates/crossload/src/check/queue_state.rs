@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use catalog::{key_mark_in_file, key_mark_in_postgres};
+use catalog::{TABLES_VERSION, key_mark_in_file, key_mark_in_postgres, version_in_file, version_in_postgres};
 use config::Configuration;
 use rustix::fs::{Access, access};
 use types::ErrorCode;
@@ -28,6 +28,9 @@ pub(super) fn check(configuration: &Configuration, lines: &Lines) -> Vec<Finding
     if let (Database::Sqlite(file), true) = (&state.database, is_set || place.is_dir()) {
         let mark = key_mark_in_file(file).ok().flatten();
         findings.extend(key_of(&state, mark.as_deref(), key_position(lines)));
+        let version = version_in_file(file).ok().flatten();
+        let position = lines.of("queue", "state_directory");
+        findings.extend(of_version(version, &file.display().to_string(), position));
     }
     findings
 }
@@ -46,7 +49,12 @@ pub(super) async fn check_database(configuration: &Configuration, lines: &Lines)
         return None;
     };
     match key_mark_in_postgres(url).await {
-        Ok(mark) => Some(key_of(&state, mark.as_deref(), key_position(lines)).unwrap_or_else(answers)),
+        Ok(mark) => {
+            let version = version_in_postgres(url).await.ok().flatten();
+            let of_version = of_version(version, "the database", lines.of("queue", "database"));
+            let of_key = || key_of(&state, mark.as_deref(), key_position(lines));
+            Some(of_version.or_else(of_key).unwrap_or_else(answers))
+        }
         // A queue makes the tables.
         Err(error) if error.code() == ErrorCode::Internal => Some(answers()),
         Err(error) => {
@@ -56,6 +64,22 @@ pub(super) async fn check_database(configuration: &Configuration, lines: &Lines)
             Some(finding.change("start the database, or correct the URL"))
         }
     }
+}
+
+/// Tables of another release.
+pub(super) fn of_version(version: Option<usize>, database: &str, position: Position) -> Option<Finding> {
+    let version = version.filter(|version| *version != TABLES_VERSION)?;
+    let says = |words: &str| format!("{words}: the version of {database} is {version}, ours is {TABLES_VERSION}");
+    let finding = if version > TABLES_VERSION {
+        let finding = Finding::error("queue_database_newer", says("a later release has changed the tables"));
+        finding.change(format!(
+            "install that release or a later one, or put back {database}.version-N (docs/upgrade.md)"
+        ))
+    } else {
+        let finding = Finding::note("queue_database_older", says("the tables are changed at the next start"));
+        finding.change("crossload backup, before the queue is started")
+    };
+    Some(finding.at(position))
 }
 
 fn answers() -> Finding {
