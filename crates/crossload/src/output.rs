@@ -111,6 +111,16 @@ pub(crate) fn write_out(bytes: &[u8]) {
     }
 }
 
+/// Passes bytes on to standard output, all of which someone must read.
+///
+/// # Errors
+/// They cannot be read or written.
+pub(crate) fn pass_on(from: &mut dyn io::Read) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    io::copy(from, &mut out)?;
+    out.flush()
+}
+
 /// Why output was lost, if any was.
 pub(crate) fn failure() -> Option<io::Error> {
     let number = FAILURE.load(Ordering::Relaxed);

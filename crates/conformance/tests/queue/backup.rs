@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use conformance::{Run, bytes, run, transfers, until};
+use conformance::{Run, bytes, run, run_with_input, transfers, until};
 use testkit::{Postgres, available};
 
 use crate::ours::ours;
@@ -98,6 +98,14 @@ fn a_restored_queue_goes_on_and_copies_no_file_twice() {
     let early = early.to_str().expect("UTF-8").to_owned();
     let saved = here(&site, &["backup", &early]).succeeded().text();
     assert!(saved.contains("saved ") && saved.contains("left out "), "{saved}");
+    let piped = here(&site, &["backup", "-"]).succeeded();
+    let mut dry = site
+        .lab
+        .client(["restore", "--dry-run", "-", "--config"])
+        .expect("built");
+    dry.arg(site.lab.fresh("elsewhere").join("queue.toml"));
+    let placed = run_with_input(&dry, &piped.stdout).succeeded().text();
+    assert!(placed.contains("would restore"), "{placed}");
     let refused = here(&site, &["restore", "--replace", &early]).failed_with(22);
     assert!(refused.stderr.contains("a queue uses"), "{}", refused.said());
 

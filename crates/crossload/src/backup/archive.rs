@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tar::{Archive, Builder, EntryType, Header};
 use zeroize::Zeroizing;
 
+use super::STANDARD;
 use super::plan::LeftOut;
 use crate::failure::Failure;
 use crate::limits::{BACKUP_FILE_BYTES_MAX, BACKUP_FILES_MAX, BACKUP_LIST_BYTES_MAX};
@@ -204,12 +205,19 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Opens an archive.
+    /// Opens an archive; `-` is standard input.
     ///
     /// # Errors
     /// It cannot be read, or belongs to another user, or others may read or change it.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let system = |cause: io::Error| Failure::system(path.display(), &cause);
+        if path.as_os_str() == STANDARD {
+            // It is read twice. This file has no name.
+            let mut file = tempfile::tempfile().map_err(system)?;
+            io::copy(&mut io::stdin().lock(), &mut file).map_err(system)?;
+            let path = PathBuf::from("standard input");
+            return Ok(Self { path, file });
+        }
         let file = File::open(path).map_err(system)?;
         let facts = file.metadata().map_err(system)?;
         let own = rustix::process::geteuid().as_raw();

@@ -9,7 +9,7 @@ mod postgres;
 mod restore;
 
 use std::fs::File;
-use std::path::Path;
+use std::path::PathBuf;
 
 use tempfile::NamedTempFile;
 use types::binary_size;
@@ -22,14 +22,18 @@ use crate::server::configured;
 use crate::token::now_s;
 use archive::List;
 
+/// The name of standard output and input.
+const STANDARD: &str = "-";
+
 /// Makes a backup.
 ///
 /// # Errors
 /// Something cannot be read, or the backup cannot be written.
 pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
     let file = &options.file;
+    let is_piped = file.as_os_str() == STANDARD;
     let system = |cause: std::io::Error| Failure::system(file.display(), &cause);
-    if file.symlink_metadata().is_ok() {
+    if !is_piped && file.symlink_metadata().is_ok() {
         let words = format!("{} exists; name a file that does not", file.display());
         return Err(Failure::invalid(words));
     }
@@ -39,13 +43,16 @@ pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
     if let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);
     }
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
+    let parent = match file.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        _ if is_piped => std::env::temp_dir(),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("."),
+    };
     // For us alone: it has copies of databases.
     let mut scratch = tempfile::Builder::new();
     let scratch = scratch
         .prefix(".crossload-backup-")
-        .tempdir_in(parent)
+        .tempdir_in(&parent)
         .map_err(system)?;
     let collected = collect::collect(plan, scratch.path(), options.with_host_key)?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -55,28 +62,30 @@ pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
     // Temporary files are readable for their owner only.
     let written = NamedTempFile::new_in(scratch.path()).map_err(system)?;
     archive::write(written.as_file(), &list, &collected.contents).map_err(system)?;
-    let written = written.persist_noclobber(file).map_err(|error| system(error.error))?;
-    File::open(parent)
+    let length = written.as_file().metadata().map_or(0, |facts| facts.len());
+    if is_piped {
+        output::pass_on(&mut written.reopen().map_err(system)?).map_err(system)?;
+        report("standard output", &list, length, output::complain);
+        return Ok(());
+    }
+    written.persist_noclobber(file).map_err(|error| system(error.error))?;
+    File::open(&parent)
         .and_then(|parent| parent.sync_all())
         .map_err(system)?;
-    let length = written.metadata().map_or(0, |facts| facts.len());
-    report(file, &list, length);
+    report(&file.display().to_string(), &list, length, output::line);
     Ok(())
 }
 
-fn report(file: &Path, list: &List, length: u64) {
+fn report(name: &str, list: &List, length: u64, say: fn(&str)) {
     for entry in &list.entries {
-        output::line(&format!("saved {} ({})", entry.path, entry.what));
+        say(&format!("saved {} ({})", entry.path, entry.what));
     }
     for left in &list.left_out {
-        output::line(&format!("left out {} ({}): {}", left.path, left.what, left.why));
+        say(&format!("left out {} ({}): {}", left.path, left.what, left.why));
     }
     let files = counted(list.entries.len() as u64, "file");
-    output::line(&format!(
-        "{}: {files}, {}; it has secrets in clear text",
-        file.display(),
-        binary_size(length)
-    ));
+    let length = binary_size(length);
+    say(&format!("{name}: {files}, {length}; it has secrets in clear text"));
 }
 
 /// Restores a backup.

@@ -15,9 +15,8 @@ Examples:
   # Each night, by cron
   crossload backup /backup/queue-20261130.tar --config /etc/crossload/queue.toml
 
-  # Without secrets in clear text on the disk of the backups
-  crossload backup /run/crossload.tar
-  gpg --encrypt --recipient admin@example.org --output /backup/crossload.tar.gpg /run/crossload.tar";
+  # Encrypted
+  crossload backup - | gpg --encrypt --recipient admin@example.org --output /backup/crossload.tar.gpg";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
@@ -27,6 +26,9 @@ Examples:
   systemctl stop crossload-queue
   crossload restore /backup/queue-20261130.tar --config /etc/crossload/queue.toml
   systemctl start crossload-queue
+
+  # An encrypted one
+  gpg --decrypt /backup/crossload.tar.gpg | crossload restore -
 
   # The state only, into the places of a configuration that is there
   crossload restore --keep-config /backup/queue-20261130.tar";
@@ -43,7 +45,7 @@ Exit code: 0 all services are up, 1 the previous program is in use again.";
 /// Options of `backup`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BackupOptions {
-    /// The backup to make; it must not exist
+    /// The backup to make, which must not exist; - is standard output
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Configuration file of the server, redirector or queue
@@ -59,7 +61,7 @@ pub(crate) struct BackupOptions {
 /// Options of `restore`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RestoreOptions {
-    /// The backup
+    /// The backup; - is standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Where the configuration file goes
