@@ -42,8 +42,8 @@ struct Probed {
     missing: Vec<(Kind, String)>,
 }
 
-/// Runs the probes. The exit code is 0 if all passed, 1 if one failed, 2 if one was skipped and that
-/// is not allowed.
+/// Runs the probes. The exit code is 0 if all passed, 1 if one failed, 2 if one was skipped and
+/// that is not allowed.
 ///
 /// # Errors
 /// An unusable URL, an unreadable credential, an output that cannot be used, or an interruption,
