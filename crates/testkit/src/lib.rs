@@ -16,6 +16,7 @@ mod clock;
 mod crossload;
 mod entries;
 mod error;
+mod helm;
 mod hollow;
 mod issuer;
 mod mesh_run;
@@ -54,6 +55,7 @@ pub use clock::Clock;
 pub use crossload::{Access, Crossload, CrossloadOptions, Export};
 pub use entries::Entries;
 pub use error::{Error, Result};
+pub use helm::require_helm;
 pub use hollow::HollowStorage;
 pub use issuer::{
     Grants, IssuerMode, PUBLIC_CLIENT, SignInAnswers, TOKEN_CLIENT, TokenAlgorithm, TokenDraft, TokenIssuer,

@@ -140,7 +140,7 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- fail "bus.servers names a bus that exists: set bus.existingSecret to a secret with the passwords of its users redirector, node-0, node-1, …" -}}
 {{- end -}}
 {{- if and .Values.bus.enabled (not .Values.redirector.enabled) -}}
-{{- fail "bus.enabled without redirector.enabled: nobody would listen; enable the redirector too" -}}
+{{- fail "bus.enabled without redirector.enabled: only redirectors use it; enable the redirector too" -}}
 {{- end -}}
 {{- if and .Values.redirector.enabled .Values.redirector.capabilities (not .Values.redirector.networks) -}}
 {{- fail "redirector.capabilities needs redirector.networks: the networks of the redirector's pods, such as [\"10.244.0.0/16\"]" -}}
