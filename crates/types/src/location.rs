@@ -444,7 +444,7 @@ fn escape_unsafe(text: &str) -> String {
 
 /// Checks that each `%` of a path begins an escape (RFC 3986 §2.1) of a byte that a name can have.
 /// XRootD takes any other for the end of the name, and so another file.
-fn check_escapes(path: &str) -> Result<()> {
+fn check_escapes(path: &str) -> Result<(), Error> {
     for (start, _) in path.match_indices('%') {
         let digits = path.as_bytes().get(start + 1..start + 3);
         match digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
