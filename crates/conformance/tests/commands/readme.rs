@@ -47,7 +47,7 @@ pub(crate) fn steps(text: &str, heading: &str) -> Vec<Vec<Step>> {
 }
 
 /// A line with numbers, rates and checksums replaced, which differ from run to run.
-fn pattern(line: &str) -> String {
+pub(crate) fn pattern(line: &str) -> String {
     let word = |word: &str| -> String {
         let bare = word.trim_end_matches(',');
         let value = bare.rsplit(':').next().unwrap_or(bare);
@@ -194,13 +194,10 @@ fn the_quick_start_works_word_by_word() {
     }
 }
 
-/// Each row of the comparison with other clients names the test that shows what it says of ours.
-#[test]
-fn what_is_compared_has_a_test() {
-    let base = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(base.join("../../docs/compare.md")).expect("the comparison");
+/// The text of all tests of this crate.
+pub(crate) fn test_sources() -> String {
     let mut tests = String::new();
-    for program in fs::read_dir(base.join("tests")).expect("the tests") {
+    for program in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")).expect("the tests") {
         for file in fs::read_dir(program.expect("a program").path()).expect("its files") {
             let path = file.expect("a file").path();
             if path.is_file() {
@@ -208,6 +205,15 @@ fn what_is_compared_has_a_test() {
             }
         }
     }
+    tests
+}
+
+/// Each row of the comparison with other clients names the test that shows what it says of ours.
+#[test]
+fn what_is_compared_has_a_test() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(base.join("../../docs/compare.md")).expect("the comparison");
+    let tests = test_sources();
     let rows = text
         .lines()
         .filter(|line| line.starts_with("| ") && !line.starts_with("| |"));

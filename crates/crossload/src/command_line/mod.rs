@@ -451,4 +451,6 @@ impl Command {
 }
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod tests;

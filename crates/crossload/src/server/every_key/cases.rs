@@ -311,6 +311,7 @@ pub(super) const CASES: &[Case] = &[
     ("web.listen", "", "", r#""127.0.0.1:9""#, ""),
     ("web.queue_listen", "", "", r#""127.0.0.1:9""#, ""),
     ("web.history", "", "", r#""/r""#, ""),
+    ("web.manual", "", "", r#""/r""#, ""),
     (
         "web.viewers",
         "",
