@@ -34,6 +34,7 @@ pub(crate) fn run(action: &MigrateAction) -> Result<u8, Failure> {
         MigrateAction::Dcache(common) => (System::Dcache, common, order(common)),
         MigrateAction::Storm(common) => (System::Storm, common, order(common)),
         MigrateAction::Fts(common) => (System::Fts, common, order(common)),
+        MigrateAction::Gfal(common) => (System::Gfal, common, order(common)),
     };
     let read = system.migrate(&order, &Disk);
     let migration = read.map_err(|refused| Failure::system(refused.file.display(), &refused.cause))?;

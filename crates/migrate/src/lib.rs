@@ -12,6 +12,7 @@ mod document;
 mod environment;
 mod files;
 mod fts;
+mod gfal;
 mod ini;
 pub mod limits;
 mod lookup;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::dcache;
 use crate::files::{Files, Unreadable};
 use crate::fts;
+use crate::gfal;
 use crate::migration::Migration;
 use crate::storm;
 use crate::xrootd;
@@ -20,6 +21,8 @@ pub enum System {
     Storm,
     /// FTS: the server, its REST service and its settings.
     Fts,
+    /// gfal: its files of settings, and Rucio's lists of storages.
+    Gfal,
 }
 
 /// What to read, and for which server.
@@ -42,6 +45,7 @@ impl System {
             Self::Dcache => "dCache",
             Self::Storm => "StoRM WebDAV",
             Self::Fts => "FTS",
+            Self::Gfal => "gfal",
         }
     }
 
@@ -55,6 +59,7 @@ impl System {
             Self::Dcache => dcache::migrate(order, files),
             Self::Storm => storm::migrate(order, files),
             Self::Fts => fts::migrate(order, files),
+            Self::Gfal => gfal::migrate(order, files),
         }
     }
 }

@@ -249,6 +249,11 @@ pub const TARGETS: &[Target] = &[
         words: other_systems::FTS_WORDS,
     },
     Target {
+        name: "migrate-gfal",
+        run: other_systems::gfal,
+        words: other_systems::GFAL_WORDS,
+    },
+    Target {
         name: "migrate-storm",
         run: other_systems::storm,
         words: other_systems::STORM_WORDS,

@@ -114,6 +114,34 @@ pub(crate) fn fts_settings(data: &[u8]) {
     }
 }
 
+/// Pieces of files of gfal.
+pub(crate) const GFAL_WORDS: &[&str] = &[
+    "[HTTP PLUGIN]\n",
+    "[S3:A.B]\n",
+    "[X509]\n",
+    "CERT=/c\n",
+    "KEY=/k\n",
+    "SECRET_KEY=s\n",
+    "ALTERNATE=true\n",
+    "REGION=x\n",
+    "{\"rse\": \"A\", \"protocols\": [{\"scheme\": \"davs\", \"hostname\": \"h\", \"port\": 1, \"prefix\": \"/\"}]}",
+];
+
+/// gfal: as its settings, and as a list of storages. The client can read what comes out.
+pub(crate) fn gfal(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let files = InMemory::default().with("/d/a.conf", text).with("/d/a.json", text);
+    let order = Order {
+        files: vec![PathBuf::from("/d/a.conf"), PathBuf::from("/d/a.json")],
+        ..Order::default()
+    };
+    let migration = System::Gfal.migrate(&order, &files).expect("the files are there");
+    for document in &migration.documents {
+        let text = document.render("fuzz");
+        assert!(document.mistakes(&text, Path::new("/c")).is_empty(), "{text}");
+    }
+}
+
 /// dCache: the first file is a layout.
 pub(crate) fn dcache(data: &[u8]) {
     translate(System::Dcache, "/d/l.conf", "l.conf", data);

@@ -44,6 +44,12 @@ pub(crate) enum MigrateAction {
     /// /ban/dn (.json), which become commands.
     #[command(after_help = FTS_EXAMPLES)]
     Fts(MigrateOptions),
+    /// Translate the configuration of gfal into that of the client
+    ///
+    /// FILE is the directory /etc/gfal2.d, or files in it, and lists of storages with their
+    /// protocols, as Rucio has them (.json): each becomes a named remote.
+    #[command(after_help = GFAL_EXAMPLES)]
+    Gfal(MigrateOptions),
 }
 
 /// Options of `migrate xrootd`.
@@ -84,6 +90,7 @@ impl MigrateAction {
             Self::Dcache(_) => "migrate dcache",
             Self::Storm(_) => "migrate storm",
             Self::Fts(_) => "migrate fts",
+            Self::Gfal(_) => "migrate gfal",
         }
     }
 }
@@ -112,6 +119,14 @@ const FTS_EXAMPLES: &str = "\
 Examples:
   # With the limits of storages and links
   crossload migrate fts /etc/fts3 se.json links.json --output migrated
+
+Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
+exists; else the errno of a file that cannot be read or written.";
+
+const GFAL_EXAMPLES: &str = "\
+Examples:
+  # A remote for each storage of the list
+  crossload migrate gfal /etc/gfal2.d rses.json --output migrated
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";

@@ -1,5 +1,5 @@
-//! `[roles]`: what users with a VOMS role may do. FTS has a level for each operation; here users are
-//! operators of everything, operators of their organisation, or neither.
+//! `[roles]`: what users with a VOMS role may do. FTS has a level for each operation; here users
+//! are operators of everything, operators of their organisation, or neither.
 
 use super::settings::Settings;
 use crate::document::DocumentKind;

@@ -2,6 +2,7 @@
 
 mod dcache;
 mod fts;
+mod gfal;
 mod storm;
 
 use std::path::{Path, PathBuf};
