@@ -51,6 +51,8 @@ pub(crate) struct Door {
     pub(crate) writable: Vec<String>,
     pub(crate) anonymous: Anonymous,
     pub(crate) has_tls: bool,
+    /// Whether clients may show certificates.
+    pub(crate) takes_certificates: bool,
 }
 
 /// Settings as a door sees them.
@@ -128,6 +130,13 @@ pub(crate) fn read(layout: &Layout, migration: &mut Migration) -> Vec<Door> {
             doors.push(door);
         }
     }
+    if let Some(first) = doors
+        .first()
+        .filter(|_| !doors.iter().any(|door| door.takes_certificates))
+    {
+        let entry = migration.set(DocumentKind::Endpoint, "x509.client_certificates", "off", &first.source);
+        entry.note = Some("No door takes certificates.".to_owned());
+    }
     doors
 }
 
@@ -170,6 +179,8 @@ fn webdav(reader: &Reader<'_>, migration: &mut Migration) -> Door {
         (_, false) => Anonymous::Unlisted,
         (operations, true) => operations,
     };
+    // Only this word means clear text; what cannot be read is not taken for it.
+    let has_tls = !reader.text("authn.protocol", migration).eq_ignore_ascii_case("http");
     Door {
         protocol: Protocol::Webdav,
         source: reader.cell.source.clone(),
@@ -177,7 +188,8 @@ fn webdav(reader: &Reader<'_>, migration: &mut Migration) -> Door {
         writable: if is_read_only { Vec::new() } else { readable.clone() },
         readable,
         anonymous,
-        has_tls: reader.text("authn.protocol", migration).eq_ignore_ascii_case("https"),
+        has_tls,
+        takes_certificates: has_tls && reader.is_true("authn.accept-client-cert", migration),
     }
 }
 
@@ -214,6 +226,7 @@ fn xrootd(reader: &Reader<'_>, migration: &mut Migration) -> Door {
         writable: reader.paths("authz.write-paths", migration),
         anonymous,
         has_tls: !reader.text("security.tls.mode", migration).eq_ignore_ascii_case("off"),
+        takes_certificates: has("gplazma:gsi"),
     }
 }
 

@@ -40,7 +40,6 @@ pub(crate) fn write(stack: &Stack<'_>, tree: &Tree, migration: &mut Migration) {
     for line in people.lines.iter().filter(|line| line.of.kind == "username") {
         migration.taken(&line.source, "the users of rules");
     }
-    local_users(stack, migration);
     others(stack, migration);
 }
 
@@ -156,10 +155,8 @@ fn role_map(stack: &Stack<'_>, plugin: &Plugin, names: &mut Vec<Mapped>, migrati
     let file = match lines.iter().any(means_more) {
         false => path,
         true => {
-            migration.texts.push(TextFile {
-                name: CLEAN_MAP.to_owned(),
-                text: clean(&lines, migration),
-            });
+            let (name, text) = (CLEAN_MAP.to_owned(), clean(&lines, migration));
+            migration.texts.push(TextFile { name, text });
             CLEAN_MAP.to_owned()
         }
     };
@@ -285,20 +282,6 @@ fn issuers(people: &People, tree: &Tree, migration: &mut Migration) {
         let of = Principal::new("op", &provider.name);
         people.add(&of, &provider.identified, &provider.source, tree, migration);
     }
-}
-
-/// Users and modes decide as in dCache's namespace, if the kernel is asked.
-fn local_users(stack: &Stack<'_>, migration: &mut Migration) {
-    let Some(first) = stack.plugins.first() else { return };
-    let file = Source::of_file(&first.source.file);
-    let entry = migration.set(DocumentKind::Endpoint, "users.switch", "required", &file);
-    entry.note = Some(
-        "Owners and modes of files decide, as in dCache's namespace; the server needs the rights to act as users \
-         (users.md). Set them as in dCache before clients come."
-            .to_owned(),
-    );
-    let entry = migration.set(DocumentKind::Endpoint, "users.default_user", "nobody", &file);
-    entry.note = Some("Clients without a mapping may do what a file's mode allows to everyone.".to_owned());
 }
 
 /// Plug-ins without a part in the above.

@@ -64,6 +64,7 @@ pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unr
     }
     let lookup = Lookup::new(files, &order.files, base);
     let tree = tree.unwrap_or_else(|| Tree::new("/"));
+    local_users(&layout, &mut migration);
     rights(&layout, &lookup, &tree, &mut migration);
     copies(&layout, &mut migration);
     settle_authentication(&mut migration);
@@ -116,6 +117,20 @@ fn directory(path: &Path, files: &dyn Files, layout: &mut Layout, migration: &mu
             );
         }
     }
+}
+
+/// Owners and modes decide as in dCache's namespace, because the kernel is asked: for clients without
+/// a credential, too.
+fn local_users(layout: &Layout, migration: &mut Migration) {
+    let Some(first) = layout.cells.first() else { return };
+    let entry = migration.set(DocumentKind::Endpoint, "users.switch", "required", &first.source);
+    entry.note = Some(
+        "Owners and modes of files decide, as in dCache's namespace; the server needs the rights to act as users \
+         (users.md). Set them as in dCache before clients come."
+            .to_owned(),
+    );
+    let entry = migration.set(DocumentKind::Endpoint, "users.default_user", "nobody", &first.source);
+    entry.note = Some("Clients without a mapping may do what a file's mode allows to everyone.".to_owned());
 }
 
 fn rights(layout: &Layout, lookup: &Lookup<'_>, tree: &Tree, migration: &mut Migration) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use config::{Counts, Switch, XrootTls};
+use config::{ClientCertificates, Counts, Switch, XrootTls};
 use credentials::Credential;
 use credentials::x509::Revocation;
 use migrate::{DocumentKind, InMemory, Outcome, System};
@@ -156,6 +156,21 @@ fn a_ban_that_no_rule_can_say_closes_the_server_for_who_may_be_banned() {
 }
 
 #[test]
+fn without_gplazma_modes_of_files_still_decide() {
+    let layout = "[c/webdav]\nwebdav.authz.anonymous-operations=READONLY\nwebdav.authn.protocol=https-jglobus\n";
+    let files = InMemory::default().with("/d/l.conf", layout);
+    let site = site_of(System::Dcache, DocumentKind::Endpoint, &files, &["/d/l.conf"]);
+    assert!(site.reads(&Credential::Anonymous, "/f") && !site.writes(&Credential::Anonymous, "/f"));
+    assert_eq!(site.configuration.users.switch, Switch::Required);
+    assert_eq!(site.configuration.users.default_user.as_deref(), Some("nobody"));
+    assert!(
+        site.configuration.server.certificate.is_some(),
+        "another word than http means TLS"
+    );
+    assert_eq!(site.remark("gplazma.conf was not found").0, Outcome::InPart);
+}
+
+#[test]
 fn an_open_server_is_open_for_reading_only() {
     let site = dcache(&["dcache-public/all.conf"]);
     assert_eq!(
@@ -164,6 +179,11 @@ fn an_open_server_is_open_for_reading_only() {
         "a host name is no address"
     );
     assert!(!site.configuration.xroot.enabled);
+    assert_eq!(
+        site.configuration.x509.client_certificates,
+        Some(ClientCertificates::Off),
+        "it has no TLS"
+    );
     let anonymous = Credential::Anonymous;
     assert!(site.reads(&anonymous, "/f") && !site.lists(&anonymous, "/") && !site.writes(&anonymous, "/f"));
     let curator = certificate("/DC=org/CN=Curator", &[], None);
