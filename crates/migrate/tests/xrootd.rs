@@ -195,7 +195,8 @@ const CASES: [Case; 16] = [
         lines: &[
             "listen = [\"[::]:1096\"]",
             "remote_hosts = [\"*.example.org\", \"disk.example.com\"]",
-            "who = [\"anyone\"]",
+            // Sessions authenticated, and there was no HTTP.
+            "who = [\"authenticated\"]",
         ],
         remarks: &[(NoEquivalent, "d*1.example.net"), (InPart, "tokens need TLS")],
         ..ENDPOINT

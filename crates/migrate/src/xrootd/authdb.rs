@@ -259,16 +259,24 @@ impl Facts<'_> {
         );
     }
 
-    /// Writes a rule. Where a token is demanded of every client, what a rule gives is for holders
-    /// of tokens.
+    /// Writes a rule. What it gives is for holders of tokens alone, where each client needs one.
+    /// Where clients without any credential did not get in, what everyone had is for those with
+    /// one: here HTTP is always served.
     fn limited(&mut self, rule: Rule, source: &Source, demanded_issuers: Option<&[String]>) {
         if rule.may.is_empty() && rule.may_not.is_empty() && !rule.last {
             // Locking alone: no rule is needed for that.
             return;
         }
-        let Some(issuers) = demanded_issuers.filter(|_| !rule.may.is_empty()) else {
-            return self.write_rule(&rule, source, None);
+        let is_for_anyone = rule.who.contains(&Who::Anyone);
+        let holders: Vec<Who> = match demanded_issuers {
+            Some(issuers) => issuers.iter().cloned().map(Who::Issuer).collect(),
+            None if is_for_anyone && self.demands_credentials() => vec![Who::Authenticated],
+            None => Vec::new(),
         };
+        let is_limited = demanded_issuers.is_some() || !holders.is_empty();
+        if rule.may.is_empty() || !is_limited {
+            return self.write_rule(&rule, source, None);
+        }
         if !rule.may_not.is_empty() {
             let taking = Rule {
                 may: Activities::NONE,
@@ -276,11 +284,10 @@ impl Facts<'_> {
             };
             self.write_rule(&taking, source, None);
         }
-        for issuer in issuers {
-            let mut who: Vec<Who> = rule.who.iter().filter(|who| **who != Who::Anyone).cloned().collect();
-            who.push(Who::Issuer(issuer.clone()));
+        for holder in holders {
+            let others = rule.who.iter().filter(|who| **who != Who::Anyone);
             let rule = Rule {
-                who,
+                who: others.cloned().chain([holder]).collect(),
                 may_not: Activities::NONE,
                 ..rule.clone()
             };
@@ -442,6 +449,7 @@ fn decoded(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::Method;
     use super::*;
     use crate::files::InMemory;
 
@@ -509,11 +517,39 @@ mod tests {
 
     #[test]
     fn a_record_of_locks_alone_is_no_rule_and_a_backslash_is_no_letter() {
-        let (text, _) = translated("u ann /x k\nu bob /x a\\\\\nu eve /x r\n", |_| {});
+        let (text, _) = translated("u ann /x k\nu bob /x a\\\\\n u eve /x r\nu zoe /x r\n", |_| {});
         assert!(
-            text.contains("user:eve") && !text.contains("user:ann") && !text.contains("user:bob"),
+            text.contains("user:zoe") && !text.contains("user:ann") && !text.contains("user:bob"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn everyone_who_got_in_is_not_everyone() {
+        let method = |facts: &mut Facts<'_>, name: &str| {
+            facts.methods.push(Method {
+                name: name.to_owned(),
+                source: Source::of_file("x.cfg"),
+            });
+        };
+        let (text, _) = translated("u * /x lr-d\n", |facts| method(facts, "gsi"));
+        assert!(
+            text.contains("who = [\"anyone\"]\npath = \"/x*\"\nmay_not = "),
+            "{text}"
+        );
+        assert!(
+            text.contains("who = [\"authenticated\"]\npath = \"/x*\"\nmay = "),
+            "{text}"
+        );
+        for name in ["unix", "host"] {
+            let (text, _) = translated("u * /x lr\n", |facts| method(facts, name));
+            assert!(text.contains("who = [\"anyone\"]"), "{name}: {text}");
+        }
+        let (text, _) = translated("u * /x lr\n", |facts| {
+            method(facts, "gsi");
+            facts.http = Some(Source::of_file("x.cfg"));
+        });
+        assert!(text.contains("who = [\"anyone\"]"), "{text}");
     }
 
     #[test]

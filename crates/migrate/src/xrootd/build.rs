@@ -29,8 +29,8 @@ pub(super) fn finish(facts: &mut Facts<'_>) {
     facts.addresses();
     facts.certificate();
     let openness = facts.openness();
-    facts.authentication();
     facts.rights(openness, demanded.as_deref());
+    facts.authentication();
     facts.macaroon_keys();
     facts.local_users();
     match facts.role {
@@ -92,6 +92,14 @@ impl Facts<'_> {
             .unwrap_or_else(|| certificate.clone());
         self.set("server.certificate", certificate.value.as_str(), &certificate.source);
         self.set("server.key", key.value.as_str(), &key.source);
+    }
+
+    /// Whether no client gets in without a credential: sessions authenticate, by more than a name or
+    /// an address, and there is no HTTP, which asks for none.
+    pub(super) fn demands_credentials(&self) -> bool {
+        let (methods, _) = self.methods();
+        let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");
+        self.http.is_none() && !methods.is_empty() && !methods.iter().any(is_open)
     }
 
     /// The methods of all clients, by name, with the line that says so.

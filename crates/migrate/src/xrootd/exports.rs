@@ -217,9 +217,8 @@ impl Facts<'_> {
                 }
             }
         }
-        if let Some(prefetch) = self.prefetch.take()
-            && let Ok(blocks) = prefetch.value.parse::<u64>()
-        {
+        if let Some(prefetch) = self.prefetch.take() {
+            let blocks = prefetch.value.parse::<u64>().unwrap_or_default();
             let blocks = blocks.saturating_mul(self.block_bytes).div_ceil(BLOCK_BYTES).min(1024);
             self.migration
                 .taken(&prefetch.source, "is [[export]] cache_prefetch_blocks, of 1 MiB each");
@@ -359,9 +358,19 @@ impl Facts<'_> {
             let advice = "Join the disks by the file system, or give each disk an [[export]] of its own";
             self.migration.no_equivalent(&disk.source, words, advice);
         }
+        let is_forwarding = self.origin.as_ref().is_some_and(|origin| origin.value == "=");
         for host in std::mem::take(&mut self.permitted) {
-            self.migration
-                .not_needed(&host.source, "the remote is one server, which is named");
+            match is_forwarding {
+                true if AllowedHosts::parse(&[host.value.as_str()]).is_ok() => {
+                    self.migration.taken(&host.source, "is in [[export]] remote_hosts");
+                }
+                // It has a remark already.
+                true => {}
+                false => {
+                    let words = "the remote is one server, which is named";
+                    self.migration.not_needed(&host.source, words);
+                }
+            }
         }
     }
 }
