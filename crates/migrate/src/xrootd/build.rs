@@ -94,8 +94,8 @@ impl Facts<'_> {
         self.set("server.key", key.value.as_str(), &key.source);
     }
 
-    /// Whether no client gets in without a credential: sessions authenticate, by more than a name or
-    /// an address, and there is no HTTP, which asks for none.
+    /// Whether no client gets in without a credential: sessions authenticate, by more than a name
+    /// or an address, and there is no HTTP, which asks for none.
     pub(super) fn demands_credentials(&self) -> bool {
         let (methods, _) = self.methods();
         let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");

@@ -42,19 +42,7 @@ const INSTANCE: &str = "anon";
 /// # Errors
 /// A file that was asked for cannot be read.
 pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unreadable> {
-    let read = |program: &'static str| {
-        let process = Process {
-            host: order.host.clone(),
-            program,
-            instance: order.instance.clone().unwrap_or_else(|| INSTANCE.to_owned()),
-        };
-        let mut reader = Reader::new(files, process);
-        for file in &order.files {
-            reader.read(file)?;
-        }
-        Ok(reader)
-    };
-    let (server, manager) = (read("xrootd")?, read("cmsd")?);
+    let (server, manager) = (read(order, files, "xrootd")?, read(order, files, "cmsd")?);
     let name = order
         .files
         .first()
@@ -90,6 +78,20 @@ pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unr
     let mut migration = facts.migration;
     sort(&mut migration);
     Ok(migration)
+}
+
+/// Reads the files as a program does.
+fn read<'a>(order: &Order, files: &'a dyn Files, program: &'static str) -> Result<Reader<'a>, Unreadable> {
+    let process = Process {
+        host: order.host.clone(),
+        program,
+        instance: order.instance.clone().unwrap_or_else(|| INSTANCE.to_owned()),
+    };
+    let mut reader = Reader::new(files, process);
+    for file in &order.files {
+        reader.read(file)?;
+    }
+    Ok(reader)
 }
 
 /// Brings the remarks into the order of the lines, file by file as they were read.

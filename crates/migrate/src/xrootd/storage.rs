@@ -69,7 +69,6 @@ impl Facts<'_> {
                 other => {
                     let words = format!("the rights of {other} are not taken over: they are not given");
                     let advice = "Write them as [[rule]] or [[issuer]]";
-                    self.foreign = Some(source.clone());
                     self.migration.no_equivalent(source, words, advice);
                 }
             }
@@ -178,6 +177,7 @@ impl Facts<'_> {
             }
             "libXrdHTTPServer" | "libXrdHttpServer" => {
                 let advice = "Write the URL of the server into [[export]] remote";
+                self.foreign = Some(source.clone());
                 self.migration
                     .no_equivalent(source, "its settings are not read", advice);
             }
