@@ -317,6 +317,9 @@ const CASES: [Case; 16] = [
             "reads = true",
             "tls = \"login\"",
             "verify = \"required\"",
+            "allow_local_peers = true",
+            "allow_private_peers = false",
+            "voms_map_file = \"/etc/grid-security/voms-mapfile\"",
         ],
         remarks: &[
             (NotNeeded, "a later line replaces it"),

@@ -218,6 +218,10 @@ fn the_migrated_configuration_of_an_xrootd_decides_as_it_did() {
             "{}",
             again.stderr
         );
+        let forced = run(command.args(["--force", "--json"])).failed_with(1);
+        let json: serde_json::Value = serde_json::from_str(&forced.text()).expect("JSON");
+        assert_eq!(json["files"][0]["name"], "crossload.toml", "{json}");
+        assert_eq!(json["counts"]["unknown"], 0, "{json}");
         let text = fs::read_to_string(&file)?;
         Ok(sections_of(&text, &["[[rule]]", "[users]", "[x509]"]))
     });

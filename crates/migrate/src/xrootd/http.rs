@@ -186,6 +186,40 @@ impl Facts<'_> {
         true
     }
 
+    /// `tpc.*`: to which addresses third-party copies over HTTP may connect.
+    pub(super) fn http_copies(&mut self, line: &Directive, name: &str) -> bool {
+        let source = &line.source;
+        let place = match line.word(0) {
+            "local" => "tpc.allow_local_peers",
+            _ => "tpc.allow_private_peers",
+        };
+        match (name, line.word(0)) {
+            ("allow", "local" | "private") => self.take_as(place, true, source),
+            ("deny", "local" | "private") => self.take_as(place, false, source),
+            ("fixed_route" | "timeout" | "timeout_first_byte", _) => {
+                self.migration
+                    .not_needed(source, "copies have limits of their own ([tpc], [limits])");
+            }
+            ("header2cgi", _) => {
+                let advice = "SciTags are passed on without it; for other headers, change the clients";
+                self.migration
+                    .no_equivalent(source, "headers do not become parameters", advice);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// `voms.mapfile FILE`.
+    pub(super) fn attributes(&mut self, line: &Directive, name: &str) -> bool {
+        if name != "mapfile" || line.word(0).is_empty() {
+            return false;
+        }
+        self.mappings.push(line.source.clone());
+        self.take_as("x509.voms_map_file", line.word(0), &line.source);
+        true
+    }
+
     /// `setenv NAME = VALUE`, and words that are no directives.
     pub(super) fn environment(&mut self, line: &Directive) -> bool {
         if line.name != "setenv" {

@@ -42,7 +42,7 @@ const TAPE: &str = "files are not moved to and from tape";
 const TAPE_ADVICE: &str = "Serve tape by the system behind the directory, or leave it at XRootD";
 
 /// The table. The first name that fits counts.
-const TABLE: [Known; 75] = [
+const TABLE: [Known; 80] = [
     unneeded("all.adminpath", FILES),
     unneeded("all.pidpath", FILES),
     unneeded("all.homepath", FILES),
@@ -230,6 +230,26 @@ const TABLE: [Known; 75] = [
     unneeded("pfc.*", CACHE),
     unneeded("bwm.*", "copies have slots and shares ([limits])"),
     unneeded("dig.*", "configuration, log and processes are not served as files"),
+    unneeded("multiuser.umask", "files have the modes of the system (umask)"),
+    unneeded(
+        "multiuser.*",
+        "checksums are computed of all that is written ([server] checksums)",
+    ),
+    missing(
+        "httpserver.*",
+        "the settings of this plug-in are not read",
+        "Write the URL of the server into [[export]] remote",
+    ),
+    missing(
+        "ceph.*",
+        "pools are not read by librados",
+        "Serve the pool by CephFS (directory) or RGW (s3)",
+    ),
+    missing(
+        "hdfs.*",
+        "HDFS is not read by its library",
+        "Mount it, and export the directory",
+    ),
     unneeded("scitokens.*", LOG),
 ];
 

@@ -191,6 +191,9 @@ impl<'a> Reader<'a> {
                 }
             };
         }
+        if branch != Branch::None && next.is_none() {
+            self.refused(&Source::of_file(file), "an \"if\" without \"fi\"");
+        }
         next
     }
 

@@ -122,6 +122,8 @@ impl Facts<'_> {
             "acc" => self.access(directive, name),
             "macaroons" => self.macaroons(directive, name),
             "pss" | "pfc" => self.proxy(directive),
+            "tpc" => self.http_copies(directive, name),
+            "voms" => self.attributes(directive, name),
             "s3" => self.bucket(directive, name),
             "cms" | "cmsd" | "olb" => self.cluster(directive, name),
             "" => self.environment(directive),
