@@ -8,6 +8,7 @@ use config::{Configuration, NamedFile, Purpose, Sections as _, Sources};
 use serde::{Deserialize, Serialize};
 
 use crate::queue::state::{Database, State};
+use crate::server::configured::CREDENTIALS_OF_UNITS;
 
 /// The role of the configuration file itself.
 pub(super) const CONFIGURATION: &str = "configuration";
@@ -149,6 +150,9 @@ impl Plan {
     }
 
     fn add_named(&mut self, file: &NamedFile, role: &str) {
+        if file.path.starts_with(CREDENTIALS_OF_UNITS) {
+            return self.leave(&file.path, file.what, "it is a credential that LoadCredential= of the unit names");
+        }
         let why = match (file.place.section, file.place.key.name) {
             // Those of the queue are added with its database.
             ("queue", "state_directory" | "key_file") => return,
@@ -259,6 +263,14 @@ mod tests {
         let shared = planned("[queue]\ndatabase = \"postgres://u@h/n\"\nkey_file = \"k\"\n");
         assert_eq!(shared.place(DATABASE).unwrap().0.kind, Kind::Postgres);
         assert_eq!(path_of(&shared, "queue.key_file"), Some("/base/k".into()));
+    }
+
+    #[test]
+    fn credentials_of_a_unit_are_left_out() {
+        let text = "[macaroons]\nsecret_file = \"/run/credentials/crossload.service/secret\"\n";
+        let planned = planned(text);
+        assert!(planned.items.iter().all(|item| !item.role.starts_with("macaroons")));
+        assert!(planned.left_out[0].why.contains("LoadCredential="), "{:?}", planned.left_out);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use config::{Configuration, Faults, Sources};
 
 /// Where the service manager shows credentials (`LoadCredential=` of systemd).
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+pub(crate) const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
+/// Where systemd keeps those of all units, each in a directory with the name of the unit.
+pub(crate) const CREDENTIALS_OF_UNITS: &str = "/run/credentials";
 
 /// Reads a configuration file, and those of the directory beside it.
 ///

@@ -83,8 +83,9 @@ impl Upgrade<'_> {
     /// What the new program refuses in a configuration that the previous one takes.
     fn new_faults(&self, service: &Service) -> Option<String> {
         let config = service.config.as_deref()?;
-        let faults = self.fresh.refuses(config)?;
-        let is_new = !self.previous.exists() || self.previous.refuses(config).is_none();
+        let credentials = service.credentials();
+        let faults = self.fresh.refuses(config, &credentials)?;
+        let is_new = !self.previous.exists() || self.previous.refuses(config, &credentials).is_none();
         is_new.then_some(faults)
     }
 

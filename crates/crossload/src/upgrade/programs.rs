@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::failure::Failure;
+use crate::server::configured::CREDENTIALS;
 
 /// Exit code of `crossload check` with errors.
 const ERRORS: i32 = 2;
@@ -33,10 +34,12 @@ impl Program {
         )
     }
 
-    /// The errors that it finds in a configuration, without connections; `None` without any.
-    pub(super) fn refuses(&self, config: &Path) -> Option<String> {
+    /// The errors that it finds in a configuration, without connections; `None` without any. The
+    /// configuration may name credentials in this directory.
+    pub(super) fn refuses(&self, config: &Path, credentials: &Path) -> Option<String> {
         let mut check = Command::new(&self.path);
         check.args(["check", "--offline", "--quiet", "--config"]).arg(config);
+        check.env(CREDENTIALS, credentials);
         match check.output() {
             Ok(said) if said.status.code() == Some(ERRORS) => {
                 Some(String::from_utf8_lossy(&said.stdout).trim_end().to_owned())

@@ -10,6 +10,7 @@ use config::Configuration;
 use super::programs::Program;
 use super::records::Records;
 use crate::limits::{UPGRADE_LOOK_PERIOD, UPGRADE_READY_WAIT};
+use crate::server::configured::CREDENTIALS_OF_UNITS;
 
 /// Where the packages have configurations.
 const CONFIGURATIONS: &str = "/etc/crossload";
@@ -116,9 +117,20 @@ impl Service {
         self.admin().is_some_and(|admin| program.finds_ready(&admin))
     }
 
+    /// Where systemd shows the credentials of its unit.
+    pub(super) fn credentials(&self) -> PathBuf {
+        Path::new(CREDENTIALS_OF_UNITS).join(&self.unit)
+    }
+
+    /// Its configuration, if it is valid.
+    pub(super) fn configuration(&self) -> Option<Configuration> {
+        let loaded = Configuration::load_with_sources(self.config.as_deref()?, Some(&self.credentials()));
+        loaded.ok().map(|(configuration, _)| configuration)
+    }
+
     /// The URL of its admin address.
     fn admin(&self) -> Option<String> {
-        let configuration = Configuration::load(self.config.as_deref()?).ok()?;
+        let configuration = self.configuration()?;
         let address = configuration
             .server
             .admin_listen
@@ -231,6 +243,22 @@ mod tests {
             assert!(is_ours(unit) && is_ours(&full(unit)), "{unit}");
         }
         assert!(!is_ours("crossload-exporter.service"));
+    }
+
+    #[test]
+    fn a_configuration_with_credentials_of_its_unit_is_read() {
+        let site = tempfile::tempdir().unwrap();
+        let file = site.path().join("c.toml");
+        let text = "[server]\nadmin_listen = \"127.0.0.1:9\"\n[macaroons]\nsecret_file = \"credential:secret\"\n";
+        std::fs::write(&file, text).unwrap();
+        let service = Service {
+            unit: "crossload@none.service".to_owned(),
+            config: Some(file),
+        };
+        let secret = Path::new("/run/credentials/crossload@none.service/secret");
+        let configuration = service.configuration().unwrap();
+        assert_eq!(configuration.macaroons.secret_file.as_deref(), Some(secret));
+        assert_eq!(service.admin().as_deref(), Some("http://127.0.0.1:9"));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use catalog::{copy_of_file, kept_copy, prepare_restored_file, version_in_file};
-use config::Configuration;
 
 use super::services::Service;
 use crate::failure::Failure;
@@ -23,7 +22,7 @@ pub(super) struct Tables {
 
 /// The tables that a service has now.
 pub(super) fn of(service: &Service) -> Option<Tables> {
-    let configuration = Configuration::load(service.config.as_deref()?).ok()?;
+    let configuration = service.configuration()?;
     let Database::Sqlite(database) = State::of(&configuration).database else {
         return None;
     };
