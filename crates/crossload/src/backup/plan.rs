@@ -151,7 +151,11 @@ impl Plan {
 
     fn add_named(&mut self, file: &NamedFile, role: &str) {
         if file.path.starts_with(CREDENTIALS_OF_UNITS) {
-            return self.leave(&file.path, file.what, "it is a credential that LoadCredential= of the unit names");
+            return self.leave(
+                &file.path,
+                file.what,
+                "it is a credential that LoadCredential= of the unit names",
+            );
         }
         let why = match (file.place.section, file.place.key.name) {
             // Those of the queue are added with its database.
@@ -270,7 +274,11 @@ mod tests {
         let text = "[macaroons]\nsecret_file = \"/run/credentials/crossload.service/secret\"\n";
         let planned = planned(text);
         assert!(planned.items.iter().all(|item| !item.role.starts_with("macaroons")));
-        assert!(planned.left_out[0].why.contains("LoadCredential="), "{:?}", planned.left_out);
+        assert!(
+            planned.left_out[0].why.contains("LoadCredential="),
+            "{:?}",
+            planned.left_out
+        );
     }
 
     #[test]
