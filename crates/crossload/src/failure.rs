@@ -59,9 +59,10 @@ impl Failure {
     /// A system call failed while doing `what`, or a file is larger than its limit.
     pub(crate) fn system(what: impl std::fmt::Display, cause: &std::io::Error) -> Self {
         let number = cause.raw_os_error().and_then(|number| u8::try_from(number).ok());
+        let is_read_only = cause.kind() == std::io::ErrorKind::ReadOnlyFilesystem;
         Self {
             words: format!("{what}: {cause}"),
-            advice: None,
+            advice: is_read_only.then_some(Advice::Of(ErrorCode::ReadOnly)),
             code: None,
             exit_code: match number {
                 Some(number) => ExitCodes::chosen().of_errno(number),
@@ -188,6 +189,9 @@ mod tests {
         );
         let denied = Failure::system("x", &std::io::Error::from_raw_os_error(13));
         assert_eq!(denied.exit_code, 13);
+        let read_only = Failure::system("x", &std::io::Error::from_raw_os_error(30));
+        let message = read_only.message(Reader::Administrator);
+        assert!(message.contains("ReadWritePaths="), "{message}");
     }
 
     #[test]

@@ -293,7 +293,7 @@ pub(super) const ROWS: &[Row] = &[
         meaning: "Read-only file system",
         for_client: "Use a destination that can be written.",
         client_options: "",
-        for_administrator: "Check read_only in [[export]] and the mount options of the file system.",
+        for_administrator: "Check read_only in [[export]], mount options, and ReadWritePaths= of the systemd unit.",
     },
     Row {
         code: ErrorCode::NoSpace,
