@@ -438,6 +438,34 @@ fn a_right_is_given_only_where_a_record_gives_one() {
 }
 
 #[test]
+fn rights_that_another_instance_judges_are_judged() {
+    let text = "all.export /x\nif named other\nofs.authorize\nelse\nall.sitename mine\nfi\n";
+    let migrated = |file: &str, instance: Option<&str>| {
+        let order = Order {
+            files: vec![PathBuf::from(file)],
+            instance: instance.map(str::to_owned),
+            host: String::new(),
+        };
+        let files = InMemory::default().with(file, text);
+        System::Xrootd.migrate(&order, &files).expect("the file")
+    };
+    for (file, instance) in [
+        ("/x.cfg", None),
+        ("/x.cfg", Some("other")),
+        ("/xrootd-other.cfg", None),
+        ("/xrootd-other.cfg", Some("third")),
+    ] {
+        let migration = migrated(file, instance);
+        let result = migration.documents[0].render(file);
+        assert!(!result.contains("anonymous"), "{file} {instance:?}: {result}");
+        // It is either in a branch of others, or without a file of rights.
+        assert!(migration.count(InPart) > 0, "{file} {instance:?}");
+    }
+    let site = |instance: Option<&str>| migrated("/xrootd-other.cfg", instance).documents[0].render("x");
+    assert!(!site(None).contains("mine") && site(Some("third")).contains("mine"));
+}
+
+#[test]
 fn a_file_that_is_missing_is_an_error_and_one_that_is_named_a_remark() {
     let order = Order {
         files: vec![PathBuf::from("/none.cfg")],

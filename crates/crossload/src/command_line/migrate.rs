@@ -57,7 +57,7 @@ pub(crate) enum MigrateAction {
 pub(crate) struct MigrateXrootdOptions {
     #[command(flatten)]
     pub(crate) common: MigrateOptions,
-    /// Evaluate conditions for this instance, as -n of xrootd [default: anon]
+    /// Evaluate conditions for this instance, as -n of xrootd [default: NAME in xrootd-NAME.cfg, else anon]
     #[arg(long, value_name = "NAME")]
     pub(crate) instance: Option<String>,
     /// Evaluate conditions for this host [default: this machine]

@@ -118,7 +118,7 @@ impl Facts<'_> {
     fn openness(&self) -> Openness {
         let (methods, _) = self.methods();
         let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");
-        match self.authorize.is_some() {
+        match self.authorize.is_some() || self.authorize_elsewhere.is_some() {
             true => Openness::Judged,
             false if methods.is_empty() || methods.iter().any(is_open) => Openness::Anyone,
             false => Openness::Authenticated,
@@ -166,6 +166,20 @@ impl Facts<'_> {
 
     fn rights(&mut self, openness: Openness, demanded_issuers: Option<&[String]>) {
         let authdb = self.authdb.take();
+        if let Some(source) = self.authorize_elsewhere.take() {
+            match self.authorize.is_some() {
+                true => {
+                    let words = "is for another host, program or instance (--host, --instance)";
+                    self.migration.not_needed(&source, words);
+                }
+                false => {
+                    let words = "holds for another host, program or instance: rights are judged here, too";
+                    let advice = "Name the --instance and --host of the service; without ofs.authorize, XRootD lets \
+                                  everyone do everything";
+                    self.migration.in_part(&source, words, advice);
+                }
+            }
+        }
         match (openness, authdb) {
             (Openness::Judged, Some(authdb)) => self.rules(&authdb, demanded_issuers),
             (Openness::Judged, None) => {

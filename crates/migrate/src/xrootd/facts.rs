@@ -93,6 +93,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) certificates: BTreeMap<u8, (Named, Option<Named>)>,
     pub(crate) methods: Vec<Method>,
     pub(crate) bindings: Vec<Binding>,
+    /// `ofs.authorize` in a branch that does not hold.
+    pub(crate) authorize_elsewhere: Option<Source>,
     /// `ofs.authorize`.
     pub(crate) authorize: Option<Source>,
     pub(crate) authdb: Option<Named>,
@@ -147,6 +149,7 @@ impl<'a> Facts<'a> {
             certificates: BTreeMap::new(),
             methods: Vec::new(),
             bindings: Vec::new(),
+            authorize_elsewhere: None,
             authorize: None,
             authdb: None,
             space: None,

@@ -71,6 +71,10 @@ pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unr
         }
     }
     for source in server.skipped.iter().filter(|source| seen.insert((*source).clone())) {
+        if source.text.split_whitespace().next() == Some("ofs.authorize") {
+            facts.authorize_elsewhere = Some(source.clone());
+            continue;
+        }
         let words = "is for another host, program or instance (--host, --instance)";
         facts.migration.not_needed(source, words);
     }
@@ -85,13 +89,22 @@ fn read<'a>(order: &Order, files: &'a dyn Files, program: &'static str) -> Resul
     let process = Process {
         host: order.host.clone(),
         program,
-        instance: order.instance.clone().unwrap_or_else(|| INSTANCE.to_owned()),
+        instance: instance(order),
     };
     let mut reader = Reader::new(files, process);
     for file in &order.files {
         reader.read(file)?;
     }
     Ok(reader)
+}
+
+/// The instance that was asked for, or that of the unit `xrootd@NAME`, whose file is
+/// `xrootd-NAME.cfg`.
+fn instance(order: &Order) -> String {
+    let file = order.files.first().and_then(|file| file.file_name()?.to_str());
+    let of_file = file.and_then(|name| name.strip_prefix("xrootd-")?.strip_suffix(".cfg"));
+    let named = order.instance.as_deref().or(of_file);
+    named.unwrap_or(INSTANCE).to_owned()
 }
 
 /// Brings the remarks into the order of the lines, file by file as they were read.
