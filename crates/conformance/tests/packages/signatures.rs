@@ -1,0 +1,147 @@
+//! Checksums and signatures, verified as a user does, and what is refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use conformance::{Run, run};
+use testkit::{Result, Scratch, available, require};
+
+use crate::workshop::{recipe, workshop};
+
+/// A key of gpg in a directory of its own.
+struct Key {
+    home: PathBuf,
+    public: PathBuf,
+}
+
+const ADDRESS: &str = "releases@example.org";
+
+impl Key {
+    fn new(scratch: &Scratch, name: &str) -> Result<Self> {
+        require("gpg")?;
+        let home = scratch.create(name)?;
+        let mut mode = Command::new("chmod");
+        run(mode.arg("700").arg(&home)).succeeded();
+        let key = Self {
+            public: scratch.join(&format!("{name}.asc")),
+            home,
+        };
+        let user = format!("Test <{ADDRESS}>");
+        key.gpg(&[
+            "--passphrase",
+            "",
+            "--quick-generate-key",
+            &user,
+            "rsa2048",
+            "sign",
+            "never",
+        ]);
+        fs::write(&key.public, key.gpg(&["--armor", "--export", ADDRESS]).stdout)?;
+        Ok(key)
+    }
+
+    fn gpg(&self, arguments: &[&str]) -> Run {
+        let mut gpg = Command::new("gpg");
+        gpg.env("GNUPGHOME", &self.home)
+            .args(["--batch", "--quiet"])
+            .args(arguments);
+        run(&gpg).succeeded()
+    }
+
+    fn sign(&self, directory: &Path) {
+        let mut sign = recipe("sign");
+        sign.env("CROSSLOAD_SIGNING_KEY", ADDRESS).env("GNUPGHOME", &self.home);
+        run(sign.arg(directory)).succeeded();
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // Its agent outlives the commands.
+        let mut end = Command::new("gpgconf");
+        let _ = run(end.env("GNUPGHOME", &self.home).args(["--kill", "all"]));
+    }
+}
+
+fn verify(directory: &Path, key: &Key) -> Run {
+    let mut verify = Command::new("sh");
+    run(verify
+        .arg(directory.join("verify"))
+        .arg("--key")
+        .arg(&key.public)
+        .arg(directory))
+}
+
+#[test]
+fn users_verify_what_was_signed_and_nothing_else() {
+    let test = "users_verify_what_was_signed_and_nothing_else";
+    let Some(workshop) = available(test, workshop()) else {
+        return;
+    };
+    let keys = require("rpmsign")
+        .and_then(|_| Scratch::new("keys"))
+        .and_then(|scratch| {
+            let keys = (Key::new(&scratch, "ours")?, Key::new(&scratch, "other")?);
+            Ok((keys, scratch))
+        });
+    let Some(((ours, other), _scratch)) = available(test, keys) else {
+        return;
+    };
+    let made = workshop.pack("rpm", &workshop.light, None, "signed");
+    let directory = made[0].parent().expect("a directory").to_owned();
+    fs::write(directory.join("archive.tar.xz"), "content").expect("a file");
+
+    // Without a key there are checksums, and nothing that could be verified.
+    let unsigned = run(recipe("sign").arg(&directory)).succeeded();
+    assert!(unsigned.stderr.contains("nothing is signed"), "{}", unsigned.said());
+    let refused = verify(&directory, &ours).failed_with(1);
+    assert!(
+        refused.stderr.contains("SHA256SUMS.asc is not in"),
+        "{}",
+        refused.said()
+    );
+
+    ours.sign(&directory);
+    let verified = verify(&directory, &ours).succeeded();
+    for line in [
+        "SHA256SUMS: signed by ",
+        "archive.tar.xz: OK",
+        ".rpm: digests signatures OK",
+    ] {
+        assert!(verified.text().contains(line), "{line}: {}", verified.said());
+    }
+    let refused = verify(&directory, &other).failed_with(1);
+    assert!(refused.stderr.contains("is not signed by"), "{}", refused.said());
+
+    // Not every file was downloaded: the others are verified.
+    fs::remove_file(directory.join("crossload-signing-key.asc")).expect("removed");
+    verify(&directory, &ours).succeeded();
+
+    fs::write(directory.join("archive.tar.xz"), "changed").expect("a file");
+    let refused = verify(&directory, &ours).failed_with(1);
+    assert!(
+        refused.stderr.contains("not the one that was signed"),
+        "{}",
+        refused.said()
+    );
+
+    // A list that fits the changed file.
+    let sums = run(Command::new("sha256sum").arg("archive.tar.xz").current_dir(&directory)).succeeded();
+    fs::write(directory.join("SHA256SUMS"), sums.stdout).expect("a file");
+    let refused = verify(&directory, &ours).failed_with(1);
+    assert!(refused.stderr.contains("is not signed by"), "{}", refused.said());
+
+    // An RPM package that somebody else has signed, in a list that we have.
+    other.sign(&directory);
+    let list = run(Command::new("sha256sum").args([&made[0]])).succeeded().text();
+    let name = made[0].file_name().and_then(|name| name.to_str()).expect("plain");
+    let digest = list.split_whitespace().next().expect("a digest");
+    fs::write(directory.join("SHA256SUMS"), format!("{digest}  {name}\n")).expect("a file");
+    let (sums, signature) = (directory.join("SHA256SUMS"), directory.join("SHA256SUMS.asc"));
+    fs::remove_file(&signature).expect("removed");
+    let paths = [signature.to_str().expect("plain"), sums.to_str().expect("plain")];
+    ours.gpg(&["--armor", "--detach-sign", "--output", paths[0], paths[1]]);
+    let refused = verify(&directory, &ours).failed_with(1);
+    assert!(refused.stderr.contains(".rpm is not signed by"), "{}", refused.said());
+}
