@@ -4,6 +4,7 @@
 mod content;
 mod debian;
 mod materials;
+mod release;
 mod rpm;
 mod signatures;
 mod symbols;
