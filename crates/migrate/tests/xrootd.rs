@@ -466,6 +466,26 @@ fn rights_that_another_instance_judges_are_judged() {
 }
 
 #[test]
+fn rights_are_judged_where_lines_are_missing() {
+    for text in [
+        "all.export /x\ncontinue /etc/xrootd/config.d/\n",
+        "all.export /x\nif named fly && high\nofs.authorize\nfi\n",
+        "all.export /x\nif named other\n",
+    ] {
+        let order = Order {
+            files: vec![PathBuf::from("/x.cfg")],
+            ..Order::default()
+        };
+        let migration = System::Xrootd
+            .migrate(&order, &InMemory::default().with("/x.cfg", text))
+            .expect("the file");
+        let result = migration.documents[0].render("/x.cfg");
+        assert!(!result.contains("anonymous"), "{text}: {result}");
+        assert!(!migration.is_complete(), "{text}");
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_is_an_error_and_one_that_is_named_a_remark() {
     let order = Order {
         files: vec![PathBuf::from("/none.cfg")],

@@ -118,7 +118,8 @@ impl Facts<'_> {
     fn openness(&self) -> Openness {
         let (methods, _) = self.methods();
         let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");
-        match self.authorize.is_some() || self.authorize_elsewhere.is_some() {
+        let is_judged = self.authorize.is_some() || self.authorize_elsewhere.is_some() || self.is_incomplete;
+        match is_judged {
             true => Openness::Judged,
             false if methods.is_empty() || methods.iter().any(is_open) => Openness::Anyone,
             false => Openness::Authenticated,
@@ -166,6 +167,12 @@ impl Facts<'_> {
 
     fn rights(&mut self, openness: Openness, demanded_issuers: Option<&[String]>) {
         let authdb = self.authdb.take();
+        if self.is_incomplete && self.authorize.is_none() && self.authorize_elsewhere.is_none() {
+            let words = "ofs.authorize may be in lines that could not be read: rights are judged";
+            let advice = "Read all files; without ofs.authorize, XRootD lets everyone do everything";
+            let main = self.main.clone();
+            self.migration.in_part(&main, words, advice);
+        }
         if let Some(source) = self.authorize_elsewhere.take() {
             match self.authorize.is_some() {
                 true => {

@@ -93,6 +93,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) certificates: BTreeMap<u8, (Named, Option<Named>)>,
     pub(crate) methods: Vec<Method>,
     pub(crate) bindings: Vec<Binding>,
+    /// Whether lines may be missing.
+    pub(crate) is_incomplete: bool,
     /// `ofs.authorize` in a branch that does not hold.
     pub(crate) authorize_elsewhere: Option<Source>,
     /// `ofs.authorize`.
@@ -149,6 +151,7 @@ impl<'a> Facts<'a> {
             certificates: BTreeMap::new(),
             methods: Vec::new(),
             bindings: Vec::new(),
+            is_incomplete: false,
             authorize_elsewhere: None,
             authorize: None,
             authdb: None,

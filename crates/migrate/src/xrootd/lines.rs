@@ -77,6 +77,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) directives: Vec<Directive>,
     /// Lines that do not.
     pub(crate) skipped: Vec<Source>,
+    /// Whether lines may be missing: a file could not be read, or a condition not be judged.
+    pub(crate) is_incomplete: bool,
     /// What is wrong with the lines themselves.
     pub(crate) remarks: Migration,
     counts: Counts,
@@ -110,6 +112,7 @@ impl<'a> Reader<'a> {
             process,
             directives: Vec::new(),
             skipped: Vec::new(),
+            is_incomplete: false,
             remarks: Migration::default(),
             counts: Counts::default(),
         }
@@ -126,6 +129,7 @@ impl<'a> Reader<'a> {
         while let Some(file) = waiting.pop() {
             self.counts.files += 1;
             if self.counts.files > FILES_MAX || depth > DEPTH_MAX {
+                self.is_incomplete = true;
                 let words = "too many files";
                 self.remarks
                     .unknown(&Source::of_file(&name_of(&file)), words, "Read them in several runs");
@@ -135,6 +139,7 @@ impl<'a> Reader<'a> {
                 Ok(text) => text,
                 Err(cause) if is_first => return Err(cause),
                 Err(cause) => {
+                    self.is_incomplete = true;
                     let words = format!("it cannot be read: {}", cause.cause);
                     self.remarks
                         .unknown(&Source::of_file(&name_of(&file)), words, "Read it in another run");
@@ -158,6 +163,9 @@ impl<'a> Reader<'a> {
         for line in logical(text) {
             self.counts.lines += 1;
             if self.counts.lines > LINES_MAX {
+                self.is_incomplete = true;
+                self.remarks
+                    .unknown(&Source::of_file(file), "too many lines", "Read it in parts");
                 break;
             }
             let source = source(file, &line);
@@ -208,6 +216,7 @@ impl<'a> Reader<'a> {
 
     /// XRootD would not start: what follows is left out.
     fn refused(&mut self, source: &Source, words: &str) -> Branch {
+        self.is_incomplete = true;
         self.remarks
             .unknown(source, words, "Correct it: XRootD refuses the line, too");
         Branch::Open
@@ -251,6 +260,7 @@ impl<'a> Reader<'a> {
                 None
             }
             Err(cause) => {
+                self.is_incomplete = true;
                 let advice = "Copy the files here, and name each of them behind this one";
                 self.remarks
                     .no_equivalent(source, format!("it cannot be read: {}", cause.cause), advice);

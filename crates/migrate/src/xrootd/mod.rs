@@ -55,6 +55,7 @@ pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unr
         .iter()
         .map(|remark| remark.source.clone())
         .collect();
+    facts.is_incomplete = server.is_incomplete;
     facts.migration.remarks = server.remarks.remarks;
     for directive in &server.directives {
         seen.insert(directive.source.clone());
