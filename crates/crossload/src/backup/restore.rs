@@ -240,8 +240,8 @@ fn refuse_others(targets: &[Target], replaces: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::invalid(format!(
-        "something else is there already, and nothing was changed:\n{}\nGive --replace to replace it; what was there \
-         is kept as NAME{BEFORE}",
+        "something else is there already, and nothing was changed:\n{}\nGive --replace to replace it; files that were \
+         there are kept as NAME{BEFORE}, a database in PostgreSQL is not",
         others.join("\n")
     )))
 }

@@ -72,7 +72,7 @@ pub(crate) struct RestoreOptions {
     pub(crate) keep_config: bool,
     /// Replace what is there
     ///
-    /// Files that are replaced are kept as NAME.before-restore.
+    /// Files that are replaced are kept as NAME.before-restore; a database in PostgreSQL is not kept.
     #[arg(long)]
     pub(crate) replace: bool,
     /// Only check the backup, and print where its files would go
