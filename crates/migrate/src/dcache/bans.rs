@@ -88,12 +88,13 @@ fn one(name: &Principal, source: &Source, people: &People, migration: &mut Migra
     match name.kind.as_str() {
         // Neither kind of client can log in here at all.
         "name" | "kerberos" => migration.not_needed(source, "clients do not log in by password or Kerberos here"),
-        _ => match people.who(name) {
-            Ok(who) if NewRule::may_not(who, "/", ALL).add(migration, source) => {
-                migration.taken(source, "a rule with may_not");
+        _ => {
+            let who = people.who(name);
+            match who.is_ok_and(|who| NewRule::may_not(who, "/", ALL).add(migration, source)) {
+                true => migration.taken(source, "a rule with may_not"),
+                false => close(people, source, "this ban cannot be written as a rule", migration),
             }
-            _ => close(people, source, "this ban cannot be written as a rule", migration),
-        },
+        }
     }
 }
 

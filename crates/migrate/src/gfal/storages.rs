@@ -46,8 +46,9 @@ pub(crate) fn read(file: &str, text: &str, identity: &Identity, migration: &mut 
             Some(list) => list.iter().filter_map(Value::as_object).collect(),
             None => vec![item],
         };
-        match storages.iter_mut().find(|storage| storage.name == name) {
-            Some(storage) => storage.protocols.extend(protocols),
+        let known = storages.iter().position(|storage| storage.name == name);
+        match known {
+            Some(index) => storages[index].protocols.extend(protocols),
             None if storages.len() < STORAGES_MAX => storages.push(Storage { name, protocols }),
             None => {}
         }

@@ -51,6 +51,7 @@ impl Source for RemoteSource {
             is_encrypted: abilities.is_encrypted,
             opens_once: abilities.opens_once,
             prefers_checksum_first: abilities.prefers_checksum_first,
+            has_no_checksum: false,
         }
     }
 
