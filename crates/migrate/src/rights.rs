@@ -64,7 +64,9 @@ impl NewRule {
 
     /// Adds it. A rule with invalid words or paths is not added, and the result is `false`.
     pub(crate) fn add(self, migration: &mut Migration, source: &Source) -> bool {
-        let is_valid = !self.who.is_empty()
+        let says_something = !self.may.is_empty() || !self.may_not.is_empty() || self.user.is_some();
+        let is_valid = says_something
+            && !self.who.is_empty()
             && self.who.iter().all(|word| is_exact(word))
             && plain_path(&self.path).is_some()
             && self.except.iter().all(|path| plain_path(path).is_some());
@@ -166,6 +168,7 @@ mod tests {
             assert!(!add(who, path), "{who} {path}");
         }
         assert!(!NewRule::may(Vec::new(), "/", READ).add(&mut migration, &source));
+        assert!(!NewRule::may(vec!["anyone".to_owned()], "/", &[]).add(&mut migration, &source));
         let text = migration.document(DocumentKind::Endpoint).render("f");
         assert_eq!(text.matches("[[rule]]").count(), 2, "{text}");
     }

@@ -16,7 +16,7 @@ use crate::source::Source;
 use crate::system::Order;
 use crate::yaml::{self, Node};
 use area::Area;
-use rights::Trust;
+use rights::{Trust, VoMap};
 use service::{Application, Service};
 
 /// The claim with which rules name the groups of a token.
@@ -27,7 +27,7 @@ const GROUPS_CLAIM: &str = "wlcg.groups";
 struct Read {
     areas: Vec<Area>,
     service: Service,
-    vo_maps: Vec<(String, Source, Vec<String>)>,
+    vo_maps: Vec<VoMap>,
 }
 
 /// Translates the files: `/etc/storm/webdav`, or files of areas, `application.yml`, maps of VOs and
@@ -104,9 +104,14 @@ fn file(path: &Path, text: &str, read: &mut Read, migration: &mut Migration) {
             }
         },
         Some("vomap") => {
-            let vo = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            read.vo_maps
-                .push((vo, Source::of_file(&name), text.lines().filter_map(member).collect()));
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            let names: Vec<Option<String>> = lines.map(member).collect();
+            read.vo_maps.push(VoMap {
+                vo: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+                is_whole: names.iter().all(Option::is_some),
+                names: names.into_iter().flatten().collect(),
+                source: Source::of_file(&name),
+            });
         }
         _ => read.service.variables.extend(environment::parse(&name, text)),
     }
@@ -141,7 +146,7 @@ fn issuers(areas: &[Area], service: &Service, migration: &mut Migration) -> Vec<
             } else if trusting.is_empty() && !is_in_policies(&url, service) {
                 migration.not_needed(&source, "no area trusts this issuer");
             } else {
-                issuer(&url, &trusting, &source, migration);
+                issuer(&url, areas, &source, migration);
                 audiences(item, &source, &mut checks, migration);
                 written.push(url);
             }
@@ -171,9 +176,25 @@ fn is_in_policies(url: &str, service: &Service) -> bool {
     principals.any(|principal| principal.get("params.iss").and_then(Node::text) == Some(url))
 }
 
-fn issuer(url: &str, trusting: &[&Area], source: &Source, migration: &mut Migration) {
-    let scoped = trusting.iter().filter(|area| area.is_on("wlcgScopeAuthzEnabled"));
-    let paths: Vec<&str> = scoped.flat_map(|area| area.paths.iter().map(String::as_str)).collect();
+fn issuer(url: &str, areas: &[Area], source: &Source, migration: &mut Migration) {
+    let takes = |area: &Area| area.is_on("wlcgScopeAuthzEnabled") && area.issuers.iter().any(|issuer| issuer == url);
+    let mut paths: Vec<&str> = Vec::new();
+    for area in areas.iter().filter(|area| takes(area)) {
+        for path in &area.paths {
+            // Scopes reach everything below a path, and other areas may be there.
+            match rights::nested(path, area, areas).is_empty() {
+                true => paths.push(path),
+                false => {
+                    let words = format!("scopes do not count below {path}, because another area is within it");
+                    migration.in_part(
+                        source,
+                        words,
+                        "Give the areas paths beside each other, and add base_paths",
+                    );
+                }
+            }
+        }
+    }
     let issuer = migration.document(DocumentKind::Endpoint).add("issuer");
     issuer.set("url", url, source);
     match paths.is_empty() {

@@ -145,6 +145,7 @@ fn policy(item: &Node, source: Source, migration: &mut Migration) -> Policy {
     for path in named {
         match within(path, is_permit) {
             Some(path) => paths.push(path),
+            None if !is_permit => paths.push("/".to_owned()),
             None => {
                 let words = format!("the path {path} is a pattern that a rule does not have, and is left out");
                 migration.in_part(

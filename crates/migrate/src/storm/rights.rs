@@ -14,10 +14,63 @@ const NAMES_MAX: usize = 500;
 pub(crate) struct Trust {
     /// Issuers of tokens that the service trusts.
     pub(crate) issuers: Vec<String>,
-    /// Names of certificates by VO, with the files that they are from.
-    pub(crate) vo_maps: Vec<(String, Source, Vec<String>)>,
+    /// Names of certificates by VO.
+    pub(crate) vo_maps: Vec<VoMap>,
     /// Whether the service uses these maps.
     pub(crate) uses_vo_maps: bool,
+}
+
+/// The members of a VO by the names of their certificates.
+pub(crate) struct VoMap {
+    pub(crate) vo: String,
+    pub(crate) names: Vec<String>,
+    /// Whether each line of the file was understood.
+    pub(crate) is_whole: bool,
+    pub(crate) source: Source,
+}
+
+impl Trust {
+    fn map(&self, vo: &str) -> Option<&VoMap> {
+        self.vo_maps.iter().find(|map| map.vo == vo)
+    }
+}
+
+/// An access point of an area.
+pub(crate) struct Place<'a> {
+    path: &'a str,
+    /// Access points of other areas below it, where rules of this one do not hold.
+    nested: Vec<String>,
+}
+
+impl<'a> Place<'a> {
+    fn new(path: &'a str, area: &Area, areas: &[Area]) -> Self {
+        Self {
+            path,
+            nested: nested(path, area, areas),
+        }
+    }
+
+    /// A rule of this area, which leaves other areas alone. `None`: it is about another area only.
+    fn rule(&self, rule: NewRule) -> Option<NewRule> {
+        if self.nested.iter().any(|other| is_below(&rule.path, other)) {
+            return None;
+        }
+        let below = self.nested.iter().filter(|other| is_below(other, &rule.path));
+        let except = below.cloned().collect();
+        Some(NewRule { except, ..rule })
+    }
+}
+
+/// Access points of other areas below a path of this one.
+pub(crate) fn nested(path: &str, area: &Area, areas: &[Area]) -> Vec<String> {
+    let others = areas
+        .iter()
+        .filter(|other| other.name != area.name)
+        .flat_map(|other| &other.paths);
+    others
+        .filter(|other| *other != path && is_below(other, path))
+        .cloned()
+        .collect()
 }
 
 /// Writes exports and rules. Rules of policies come after those of areas, in their order.
@@ -30,7 +83,7 @@ pub(crate) fn write(areas: &[Area], policies: &[Policy], trust: &Trust, migratio
             && of_area
                 .iter()
                 .any(|policy| !policy.is_permit && policy.who.contains(&Who::Anonymous));
-        let mut paths = Vec::new();
+        let mut places = Vec::new();
         for path in &area.paths {
             if known.contains(path) {
                 let words = format!("{path} is exported by another area already");
@@ -38,17 +91,22 @@ pub(crate) fn write(areas: &[Area], policies: &[Policy], trust: &Trust, migratio
                 continue;
             }
             known.push(path.clone());
-            paths.push(path.as_str());
             export(area, path, denies_anonymous, migration);
+            places.push(Place::new(path, area, areas));
         }
-        for path in &paths {
-            flat(area, path, trust, migration);
+        for place in &places {
+            flat(area, place, trust, migration);
         }
         if is_fine {
-            fine(area, &paths, &of_area, denies_anonymous, trust, migration);
+            fine(area, &places, &of_area, denies_anonymous, trust, migration);
         }
         sources(area, migration);
     }
+    tell_unused(areas, policies, migration);
+}
+
+/// Remarks for policies that no area uses.
+fn tell_unused(areas: &[Area], policies: &[Policy], migration: &mut Migration) {
     for policy in policies {
         let area = areas.iter().find(|area| area.name == policy.area);
         match area {
@@ -86,22 +144,14 @@ fn export(area: &Area, path: &str, denies_anonymous: bool, migration: &mut Migra
 }
 
 /// Rights of the settings of an area.
-fn flat(area: &Area, path: &str, trust: &Trust, migration: &mut Migration) {
+fn flat(area: &Area, place: &Place<'_>, trust: &Trust, migration: &mut Migration) {
     for vo in &area.vos {
-        add(
-            NewRule::may(vec![format!("vo:{vo}")], path, CHANGE),
-            &area.source("vos"),
-            migration,
-        );
+        give(place, format!("vo:{vo}"), CHANGE, &area.source("vos"), migration);
     }
     if area.is_on("authenticatedReadEnabled") {
         let source = area.source("authenticatedReadEnabled");
         match trust.issuers.is_empty() {
-            true => add(
-                NewRule::may(vec!["authenticated".to_owned()], path, READ),
-                &source,
-                migration,
-            ),
+            true => give(place, "authenticated".to_owned(), READ, &source, migration),
             false => {
                 let words = "a rule cannot name all certificates without all tokens, so it is left out";
                 let advice = "Add a rule with who = \"authenticated\" if holders of tokens may read, too";
@@ -119,11 +169,7 @@ fn flat(area: &Area, path: &str, trust: &Trust, migration: &mut Migration) {
             // Writing takes both rights.
             (false, _) => continue,
         };
-        add(
-            NewRule::may(vec![format!("issuer:{issuer}")], path, may),
-            &area.source("orgs"),
-            migration,
-        );
+        give(place, format!("issuer:{issuer}"), may, &area.source("orgs"), migration);
     }
     if area.is_on("voMapEnabled") && trust.uses_vo_maps {
         let may = if area.is_on("voMapGrantsWritePermission") {
@@ -131,35 +177,21 @@ fn flat(area: &Area, path: &str, trust: &Trust, migration: &mut Migration) {
         } else {
             READ
         };
-        for vo in &area.vos {
-            members(vo, trust, migration, &mut |who, source, migration| {
-                add(NewRule::may(who, path, may), source, migration);
-            });
+        for map in area.vos.iter().filter_map(|vo| trust.map(vo)) {
+            for name in map.names.iter().take(NAMES_MAX) {
+                give(place, format!("dn:{name}"), may, &map.source, migration);
+            }
+            if map.names.len() > NAMES_MAX {
+                let words = format!("only the first {NAMES_MAX} names became rules");
+                migration.in_part(&map.source, words, "Let these clients use VOMS proxies or tokens");
+            }
         }
     }
 }
 
-/// Calls for each name in the map of a VO.
-fn members(
-    vo: &str,
-    trust: &Trust,
-    migration: &mut Migration,
-    each: &mut dyn FnMut(Vec<String>, &Source, &mut Migration),
-) {
-    let Some((_, source, names)) = trust.vo_maps.iter().find(|(name, ..)| name == vo) else {
-        return;
-    };
-    for name in names.iter().take(NAMES_MAX) {
-        each(vec![format!("dn:{name}")], source, migration);
-    }
-    if names.len() > NAMES_MAX {
-        let words = format!("only the first {NAMES_MAX} names became rules");
-        migration.in_part(source, words, "Let these clients use VOMS proxies or tokens");
-    }
-}
-
-fn add(rule: NewRule, source: &Source, migration: &mut Migration) {
-    if !rule.add(migration, source) {
+fn give(place: &Place<'_>, who: String, may: &[&'static str], source: &Source, migration: &mut Migration) {
+    let rule = place.rule(NewRule::may(vec![who], place.path, may));
+    if !rule.is_some_and(|rule| rule.add(migration, source)) {
         let words = "its names or paths cannot be written as a rule that means the same";
         migration.no_equivalent(source, words, "Write a rule by hand");
     }
@@ -169,7 +201,7 @@ fn add(rule: NewRule, source: &Source, migration: &mut Migration) {
 /// denial counts wherever it stands, unless the rules behind a permission do not hold (`last`).
 fn fine(
     area: &Area,
-    paths: &[&str],
+    places: &[Place<'_>],
     policies: &[&Policy],
     denies_anonymous: bool,
     trust: &Trust,
@@ -190,7 +222,11 @@ fn fine(
         let is_last = policy.is_permit && policy.actions.meet(denied) && policy.actions.cover(denied);
         let mut is_whole = true;
         for who in &policy.who {
-            is_whole &= one(policy, who, paths, is_last, denies_anonymous, trust, migration);
+            let named = names(policy, who, denies_anonymous, trust, migration);
+            is_whole &= named.is_some();
+            for words in named.unwrap_or_default() {
+                is_whole &= rules(policy, &words, places, is_last, migration);
+            }
         }
         let loses = policy.is_permit && !is_last && policy.actions.meet(denied);
         match is_whole {
@@ -228,55 +264,72 @@ fn denied_behind(policy: &Policy, behind: &[&Policy], has_other_rights: bool) ->
         .fold(Actions::default(), |all, later| all.union(later.actions))
 }
 
-/// Adds the rules for one principal. The result is `false` if something is missing.
-fn one(
+/// The words of rules for a principal. `None`: a permission cannot name them.
+fn names(
     policy: &Policy,
     who: &Who,
-    paths: &[&str],
-    is_last: bool,
     denies_anonymous: bool,
     trust: &Trust,
     migration: &mut Migration,
-) -> bool {
-    let mut named: Vec<Vec<String>> = Vec::new();
+) -> Option<Vec<Vec<String>>> {
+    let everyone = || vec![vec!["anyone".to_owned()]];
     match who {
         Who::Words(words) if denies_anonymous && policy.is_permit && *words == ["anyone"] => {
-            named.push(vec!["authenticated".to_owned()]);
+            Some(vec![vec!["authenticated".to_owned()]])
         }
-        Who::Words(words) => named.push(words.clone()),
+        Who::Words(words) => Some(vec![words.clone()]),
         // Denied: they have nothing in this area. Permitted: others would get it, too.
-        Who::Anonymous => return !policy.is_permit,
-        Who::VoMap(vo) if trust.uses_vo_maps => {
-            members(vo, trust, migration, &mut |who, _, _| named.push(who));
+        Who::Anonymous => (!policy.is_permit).then(Vec::new),
+        // No client is mapped by its name then.
+        Who::VoMap(_) if !trust.uses_vo_maps => Some(Vec::new()),
+        Who::VoMap(vo) => {
+            let named = |map: &VoMap| -> Vec<Vec<String>> {
+                let names = map.names.iter().take(NAMES_MAX);
+                names.map(|name| vec![format!("dn:{name}")]).collect()
+            };
+            let map = trust.map(vo);
+            let is_whole = map.is_some_and(|map| map.is_whole && map.names.len() <= NAMES_MAX);
+            match policy.is_permit || is_whole {
+                true => map.map(named),
+                false => Some(everyone()),
+            }
         }
-        Who::VoMap(_) => {}
         Who::Unknown(why) => {
             migration.no_equivalent(&policy.source, why.as_str(), "Write a rule by hand");
-            if policy.is_permit {
-                return false;
-            }
             // A denial for clients that a rule cannot name is one for all.
-            named.push(vec!["anyone".to_owned()]);
+            (!policy.is_permit).then(everyone)
         }
     }
+}
+
+/// Adds the rules for clients with these names. The result is `false` if a permission lacks one.
+fn rules(policy: &Policy, who: &[String], places: &[Place<'_>], is_last: bool, migration: &mut Migration) -> bool {
     let mut is_whole = true;
-    for who in named {
-        for area_path in paths {
-            for path in &policy.paths {
-                let path = format!("{}/{}", area_path.trim_end_matches('/'), path.trim_start_matches('/'));
-                let path = if path == "/" {
-                    path
-                } else {
-                    path.trim_end_matches('/').to_owned()
-                };
-                let rule = match policy.is_permit {
-                    true => NewRule {
-                        is_last,
-                        ..NewRule::may(who.clone(), &path, &policy.actions.may())
-                    },
-                    false => NewRule::may_not(who.clone(), &path, &policy.actions.may_not()),
-                };
-                is_whole &= rule.add(migration, &policy.source);
+    for place in places {
+        for path in &policy.paths {
+            let path = format!("{}/{}", place.path.trim_end_matches('/'), path.trim_start_matches('/'));
+            let path = if path == "/" {
+                path
+            } else {
+                path.trim_end_matches('/').to_owned()
+            };
+            let rule = match policy.is_permit {
+                true => NewRule {
+                    is_last,
+                    ..NewRule::may(who.to_vec(), &path, &policy.actions.may())
+                },
+                false => NewRule::may_not(who.to_vec(), &path, &policy.actions.may_not()),
+            };
+            let Some(rule) = place.rule(rule) else { continue };
+            if rule.add(migration, &policy.source) {
+                continue;
+            }
+            is_whole = false;
+            // A denial is never lost: it then holds for all, in the whole area.
+            let all = NewRule::may_not(vec!["anyone".to_owned()], place.path, &policy.actions.may_not());
+            let all = (!policy.is_permit).then(|| place.rule(all)).flatten();
+            if let Some(all) = all {
+                all.add(migration, &policy.source);
             }
         }
     }

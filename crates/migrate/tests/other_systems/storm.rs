@@ -143,6 +143,50 @@ fn policies_become_rules_that_give_no_more() {
 }
 
 #[test]
+fn rights_in_an_area_end_where_another_one_begins() {
+    let outer = "name=out\nrootPath=/out\naccessPoints=/\nvos=x\norgs=https://i.example/\nwlcgScopeAuthzEnabled=true\n";
+    let inner = "name=in\nrootPath=/in\naccessPoints=/in\nvos=y\n";
+    let issuers = "oauth:\n  issuers:\n  - issuer: https://i.example/\n";
+    let files = InMemory::default()
+        .with("/s/out.properties", outer)
+        .with("/s/in.properties", inner)
+        .with("/s/application.yml", issuers);
+    let names = ["/s/out.properties", "/s/in.properties", "/s/application.yml"];
+    let site = site_of(System::Storm, DocumentKind::Endpoint, &files, &names);
+    let (x, y) = (certificate("/CN=x", &["/x"], None), certificate("/CN=y", &["/y"], None));
+    assert!(site.writes(&x, "/f") && !site.reads(&x, "/in/f"), "{}", site.text);
+    assert!(site.writes(&y, "/in/f") && !site.reads(&y, "/f"), "{}", site.text);
+    assert!(!site.reads(&token("https://i.example/", "s", &[]), "/in/f"));
+    assert!(
+        !site.configuration.issuers[0].strategy.contains(&Counts::Capability),
+        "scopes would reach /in"
+    );
+    assert_eq!(site.remark("another area is within it").0, Outcome::InPart);
+}
+
+#[test]
+fn a_denial_that_no_rule_can_say_is_one_for_all() {
+    let area = "name=a\nrootPath=/a\naccessPoints=/a\nvos=x\nfineGrainedAuthzEnabled=true\n";
+    let policy = "storm:\n  voMapFiles: {enabled: true}\n  authz:\n    policies:\n    - sa: a\n      actions: [delete]\n      \
+        effect: deny\n      principals:\n      - type: vo-map\n        params: {vo: gone}\n";
+    let files = InMemory::default()
+        .with("/s/a.properties", area)
+        .with("/s/application.yml", policy);
+    let site = site_of(
+        System::Storm,
+        DocumentKind::Endpoint,
+        &files,
+        &["/s/a.properties", "/s/application.yml"],
+    );
+    let member = certificate("/CN=m", &["/x"], None);
+    assert!(
+        site.reads(&member, "/a/f") && !site.deletes(&member, "/a/f"),
+        "{}",
+        site.text
+    );
+}
+
+#[test]
 fn a_denial_for_anonymous_clients_is_never_lost() {
     let area = "name=a\nrootPath=/a\naccessPoints=/a\nanonymousReadEnabled=true\nfineGrainedAuthzEnabled=true\n";
     let policy = |effect: &str, kind: &str| {
