@@ -1,6 +1,6 @@
 //! Who may not log in: `ban.conf`, revoked lines of maps, and central services for bans.
 
-use super::maps::{Principal, words};
+use super::maps::{Mapped, Principal, words};
 use super::people::People;
 use super::plugins::Stack;
 use super::sessions::SessionLine;
@@ -60,14 +60,14 @@ fn short(class: &str) -> &str {
         .map_or(class, |(_, name)| name)
 }
 
-/// Writes the bans of all account plug-ins.
-pub(crate) fn write(stack: &Stack<'_>, people: &People, migration: &mut Migration) {
+/// Writes the bans of all account plug-ins. `mapped` are all names that maps know.
+pub(crate) fn write(stack: &Stack<'_>, people: &People, mapped: &[Mapped], migration: &mut Migration) {
     if let Some(plugin) = stack.find("account", "banfile") {
         migration.taken(&plugin.source, "rules with may_not");
         if let Some((_, found)) = stack.file(plugin, "gplazma.banfile.path", migration) {
             for ban in parse(&found.name, &found.text) {
                 match ban {
-                    Ok((name, source)) => one(&name, &source, people, migration),
+                    Ok((name, source)) => one(&name, &source, people, mapped, migration),
                     Err(source) => close(people, &source, "this line of bans is not understood", migration),
                 }
             }
@@ -84,8 +84,9 @@ pub(crate) fn write(stack: &Stack<'_>, people: &People, migration: &mut Migratio
     }
 }
 
-fn one(name: &Principal, source: &Source, people: &People, migration: &mut Migration) {
+fn one(name: &Principal, source: &Source, people: &People, mapped: &[Mapped], migration: &mut Migration) {
     match name.kind.as_str() {
+        "username" | "group" | "uid" | "gid" => of_users(name, source, people, mapped, migration),
         // Neither kind of client can log in here at all.
         "name" | "kerberos" => migration.not_needed(source, "clients do not log in by password or Kerberos here"),
         _ => {
@@ -98,8 +99,38 @@ fn one(name: &Principal, source: &Source, people: &People, migration: &mut Migra
     }
 }
 
+/// A ban of a user or group: it holds for all whom maps give this name.
+fn of_users(name: &Principal, source: &Source, people: &People, mapped: &[Mapped], migration: &mut Migration) {
+    let mut banned: Vec<Vec<String>> = Vec::new();
+    if name.kind == "username" || name.kind == "group" {
+        banned.push(vec![format!("user:{}", name.value)]);
+    }
+    for (of, to, _) in mapped {
+        let mut names = vec![of.clone()];
+        names.extend(to.iter().cloned());
+        if people.all_names(&names).contains(name) {
+            // Names that no rule can say have no rights.
+            banned.extend(people.who(of));
+        }
+    }
+    for provider in &people.providers {
+        let ids = [&provider.authorized, &provider.identified];
+        if ids.iter().any(|id| people.all_names(id).contains(name)) {
+            banned.push(vec![format!("issuer:{}", provider.url)]);
+        }
+    }
+    banned.sort();
+    banned.dedup();
+    for who in banned {
+        if !NewRule::may_not(who, "/", ALL).add(migration, source) {
+            return close(people, source, "this ban cannot be written as a rule", migration);
+        }
+    }
+    migration.taken(source, "rules with may_not");
+}
+
 /// Closes the server for everyone until the administrator has seen to a ban.
-fn close_all(source: &Source, why: &str, migration: &mut Migration) {
+pub(crate) fn close_all(source: &Source, why: &str, migration: &mut Migration) {
     closing_rule("authenticated", source, why, migration);
     let words = format!("{why}; a rule closes the server for everyone with a credential");
     migration.no_equivalent(source, words, "Write bans as rules with may_not, then remove that rule");

@@ -2,7 +2,7 @@
 
 use super::bans;
 use super::exports::Tree;
-use super::maps::{self, NameLine, Principal, Read};
+use super::maps::{self, Mapped, NameLine, Principal, Read};
 use super::people::People;
 use super::plugins::{Plugin, Stack};
 use super::sessions;
@@ -28,7 +28,7 @@ pub(crate) fn write(stack: &Stack<'_>, tree: &Tree, migration: &mut Migration) {
         ..People::default()
     };
     let names = read_maps(stack, &mut people, migration);
-    bans::write(stack, &people, migration);
+    bans::write(stack, &people, &names, migration);
     if let Some(lines) = &people.sessions.lines {
         bans::restrict(lines, &people, tree, migration);
     }
@@ -42,9 +42,6 @@ pub(crate) fn write(stack: &Stack<'_>, tree: &Tree, migration: &mut Migration) {
     }
     others(stack, migration);
 }
-
-/// A name, what it is mapped to, and the line that says so.
-type Mapped = (Principal, Vec<Principal>, Source);
 
 fn certificates(stack: &Stack<'_>, migration: &mut Migration) {
     let x509 = stack.find("auth", "x509").or_else(|| stack.find("auth", "voms"));
@@ -211,18 +208,19 @@ fn users(lines: &[NameLine], kind: &str, names: &mut Vec<Mapped>, migration: &mu
     }
 }
 
+/// A line against clients. One that cannot be written exactly takes more.
 fn revoked(line: &NameLine, migration: &mut Migration) {
     let mut who = Vec::new();
-    if line.dn != "*" {
+    if !line.dn.contains('*') {
         who.push(format!("dn:{}", line.dn));
     }
     who.extend(line.fqan.as_ref().map(|fqan| format!("fqan:{fqan}")));
     match NewRule::may_not(who, "/", ALL).add(migration, &line.source) {
         true => migration.taken(&line.source, "a rule with may_not"),
-        false => migration.no_equivalent(
+        false => bans::close_all(
             &line.source,
-            "this ban cannot be written as a rule",
-            "Write rules by hand",
+            "this line against clients cannot be written as a rule",
+            migration,
         ),
     }
 }

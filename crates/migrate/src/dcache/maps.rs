@@ -34,6 +34,9 @@ impl Principal {
 /// A line of a map, or one that is not understood.
 pub(crate) type Read<T> = Result<T, Source>;
 
+/// A name, what it is mapped to, and the line that says so.
+pub(crate) type Mapped = (Principal, Vec<Principal>, Source);
+
 /// A line of `grid-vorolemap` or `grid-mapfile`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NameLine {

@@ -88,7 +88,7 @@ impl People {
     }
 
     /// All names of a client that has these.
-    fn all_names(&self, begin: &[Principal]) -> Vec<Principal> {
+    pub(crate) fn all_names(&self, begin: &[Principal]) -> Vec<Principal> {
         let mut names = begin.to_vec();
         for _ in 0..STEPS_MAX {
             let mut further: Vec<Principal> = Vec::new();

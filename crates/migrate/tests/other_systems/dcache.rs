@@ -156,6 +156,32 @@ fn a_ban_that_no_rule_can_say_closes_the_server_for_who_may_be_banned() {
 }
 
 #[test]
+fn a_banned_user_is_banned_by_every_name_that_leads_there() {
+    let files = InMemory::default()
+        .with("/d/l.conf", "[c/gplazma]\n[c/webdav]\nwebdav.authn.protocol=https\n")
+        .with(
+            "/d/gplazma.conf",
+            "auth optional x509\nmap optional multimap\naccount requisite banfile\n",
+        )
+        .with(
+            "/d/multi-mapfile",
+            "dn:/CN=one username:ann\ndn:/CN=two username:bob\n\
+            username:ann uid:1001 gid:100,true\nusername:bob uid:1002 gid:101,true\n",
+        )
+        .with("/d/ban.conf", "ban username:ann\n");
+    let read = |files: &InMemory| site_of(System::Dcache, DocumentKind::Endpoint, files, &["/d/l.conf"]);
+    let (one, two) = (certificate("/CN=one", &[], None), certificate("/CN=two", &[], None));
+    let site = read(&files);
+    assert!(!site.reads(&one, "/f") && site.reads(&two, "/f"), "{}", site.text);
+    let by_group = read(&files.with("/d/ban.conf", "ban gid:101\n"));
+    assert!(
+        by_group.reads(&one, "/f") && !by_group.reads(&two, "/f"),
+        "{}",
+        by_group.text
+    );
+}
+
+#[test]
 fn without_gplazma_modes_of_files_still_decide() {
     let layout = "[c/webdav]\nwebdav.authz.anonymous-operations=READONLY\nwebdav.authn.protocol=https-jglobus\n";
     let files = InMemory::default().with("/d/l.conf", layout);
