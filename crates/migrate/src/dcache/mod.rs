@@ -23,7 +23,7 @@ use crate::migration::Migration;
 use crate::source::Source;
 use crate::system::Order;
 use exports::Tree;
-use layout::Layout;
+use layout::{Cell, Layout};
 use plugins::Stack;
 
 /// Files of gPlazma that end like layouts.
@@ -153,6 +153,7 @@ fn rights(layout: &Layout, lookup: &Lookup<'_>, tree: &Tree, migration: &mut Mig
 
 /// Third-party copies and macaroons.
 fn copies(layout: &Layout, migration: &mut Migration) {
+    copies_at_once(layout, migration);
     let Some(cell) = layout.services("webdav").next() else {
         return;
     };
@@ -166,6 +167,8 @@ fn copies(layout: &Layout, migration: &mut Migration) {
         let source = value.source.unwrap_or_else(|| cell.source.clone());
         migration.set(DocumentKind::Endpoint, "tpc.verify", word, &source);
     }
+    let key = "webdav.third-party-transfers.performance-marker-period";
+    time(layout, Some(cell), key, "SECONDS", "limits.marker_period", migration);
     if get("webdav.enable.macaroons").is_none_or(|value| value.text.eq_ignore_ascii_case("true")) {
         let file = "/var/lib/crossload/macaroon-secret";
         let entry = migration.set(DocumentKind::Endpoint, "macaroons.secret_file", file, &cell.source);
@@ -204,35 +207,62 @@ fn settle_lifetimes(migration: &mut Migration) {
     }
 }
 
-/// A lifetime of macaroons, if the site has set one with its unit.
+/// A lifetime of macaroons, if the site has set one.
 fn lifetime(layout: &Layout, key: &str, place: &str, migration: &mut Migration) {
     let cell = layout.services("webdav").next();
+    let usual = if key == "default-lifetime" { "HOURS" } else { "DAYS" };
     for prefix in ["webdav.macaroons", "dcache.macaroons"] {
-        let get = |key: String| layout.value(cell, &key).ok().flatten();
-        let Some(value) = get(format!("{prefix}.{key}")) else {
-            continue;
-        };
-        let usual = if key == "default-lifetime" { "HOURS" } else { "DAYS" };
-        let unit = get(format!("{prefix}.{key}.unit")).map_or_else(|| usual.to_owned(), |unit| unit.text);
-        let letter = match unit.as_str() {
-            "MILLISECONDS" => "ms",
-            "SECONDS" => "s",
-            "MINUTES" => "m",
-            "HOURS" => "h",
-            _ => "d",
-        };
-        let source = value.source.unwrap_or_else(|| Source::of_file("dCache's defaults"));
-        match value.text.trim().parse::<u32>() {
-            Ok(number) if number > 0 => {
-                migration.set(DocumentKind::Endpoint, place, format!("{number}{letter}"), &source);
-            }
-            _ => migration.in_part(
-                &source,
-                "the time cannot be read, so the default counts",
-                "Set it by hand",
-            ),
+        if time(layout, cell, &format!("{prefix}.{key}"), usual, place, migration) {
+            return;
         }
+    }
+}
+
+/// Sets a time that the site has set, with its unit. The result is `false` if there is none.
+fn time(layout: &Layout, cell: Option<&Cell>, key: &str, usual: &str, place: &str, migration: &mut Migration) -> bool {
+    let get = |key: &str| layout.value(cell, key).ok().flatten();
+    let Some(value) = get(key) else { return false };
+    let unit = get(&format!("{key}.unit")).map_or_else(|| usual.to_owned(), |unit| unit.text);
+    let letter = match unit.as_str() {
+        "MILLISECONDS" => "ms",
+        "SECONDS" => "s",
+        "MINUTES" => "m",
+        "HOURS" => "h",
+        _ => "d",
+    };
+    let source = value.source.unwrap_or_else(|| Source::of_file("dCache's defaults"));
+    match value.text.trim().parse::<u32>() {
+        Ok(number) if number > 0 => {
+            migration.set(DocumentKind::Endpoint, place, format!("{number}{letter}"), &source);
+        }
+        _ => migration.in_part(
+            &source,
+            "the time cannot be read, so the default counts",
+            "Set it by hand",
+        ),
+    }
+    true
+}
+
+/// How many third-party copies run at once.
+fn copies_at_once(layout: &Layout, migration: &mut Migration) {
+    let Some(cell) = layout.services("transfermanagers").next() else {
         return;
+    };
+    let key = "transfermanagers.limits.external-transfers";
+    let Some(value) = layout.value(Some(cell), key).ok().flatten() else {
+        return;
+    };
+    let source = value.source.unwrap_or_else(|| cell.source.clone());
+    match value.text.trim().parse::<u32>() {
+        Ok(number) if number > 0 => {
+            migration.set(DocumentKind::Endpoint, "limits.transfers", i64::from(number), &source);
+        }
+        _ => migration.in_part(
+            &source,
+            "the number cannot be read, so the default counts",
+            "Set [limits] transfers",
+        ),
     }
 }
 

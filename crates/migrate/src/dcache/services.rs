@@ -182,6 +182,42 @@ const PREFIXES: &[(&str, Fate)] = &[
     ),
     ("dcap.", missing("there is no dCap", "Let clients use root URLs")),
     ("frontend.", missing("there is no REST API of dCache", "Use WebDAV")),
+    ("dcache.", not_needed("it is about dCache's own processes")),
+    ("admin.", not_needed("it is about dCache's own processes")),
+    ("alarms.", not_needed("it is about dCache's own processes")),
+    (
+        "bulk.",
+        missing("there is no tape system", "Keep dCache in front of tape"),
+    ),
+    ("cleaner", not_needed("it is about dCache's own processes")),
+    ("history.", not_needed("it is about dCache's own processes")),
+    ("httpd.", not_needed("pages have a section of their own, [web]")),
+    ("info.", not_needed("figures are at [server] admin_listen")),
+    (
+        "pinmanager.",
+        missing("files are always on disk", "Keep dCache in front of tape"),
+    ),
+    (
+        "qos",
+        missing(
+            "files have no second copies here",
+            "Use RAID or a file system with copies",
+        ),
+    ),
+    (
+        "resilience.",
+        missing(
+            "files have no second copies here",
+            "Use RAID or a file system with copies",
+        ),
+    ),
+    ("spacemanager.", missing("there are no space tokens", "Set [[quota]]")),
+    ("statistics.", not_needed("figures are at [server] admin_listen")),
+    (
+        "transfermanagers.",
+        not_needed("the server makes third-party copies itself"),
+    ),
+    ("zookeeper.", not_needed("there are no messages between services")),
 ];
 
 /// Beginnings of keys whose values are read elsewhere.
@@ -195,7 +231,8 @@ const READ: &[&str] = &[
     "webdav.macaroons.",
     "webdav.enable.macaroons",
     "webdav.enable.third-party.",
-    "webdav.third-party-transfers.",
+    "webdav.third-party-transfers.performance-marker-period",
+    "transfermanagers.limits.external-transfers",
     "webdav.net.",
     "webdav.root",
     "webdav.authz.",

@@ -1,6 +1,7 @@
 //! dCache.
 
 use std::path::Path;
+use std::time::Duration;
 
 use config::{ClientCertificates, Counts, Switch, XrootTls};
 use credentials::Credential;
@@ -24,6 +25,9 @@ fn a_site_with_voms_keeps_its_users_and_paths() {
         Some(Path::new("/etc/grid-security/hostcert.pem"))
     );
     assert_eq!(configuration.users.switch, Switch::Required);
+    let limits = &configuration.limits;
+    assert_eq!((limits.transfers, limits.marker_period), (300, Duration::from_secs(10)));
+    assert_eq!(site.remark("dcache.pid.dir").0, Outcome::NotNeeded);
     assert_eq!(
         configuration.x509.voms_map_file.as_deref(),
         Some(Path::new("/etc/grid-security/grid-vorolemap"))
