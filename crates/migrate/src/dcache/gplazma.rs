@@ -10,7 +10,6 @@ use super::tokens;
 use crate::document::DocumentKind;
 use crate::migration::{Migration, TextFile};
 use crate::rights::{ALL, NewRule};
-use crate::source::Source;
 
 /// The copy of a `grid-vorolemap` without lines that would mean more here.
 const CLEAN_MAP: &str = "voms-mapfile";
