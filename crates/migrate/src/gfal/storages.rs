@@ -46,8 +46,7 @@ pub(crate) fn read(file: &str, text: &str, identity: &Identity, migration: &mut 
             Some(list) => list.iter().filter_map(Value::as_object).collect(),
             None => vec![item],
         };
-        let known = storages.iter().position(|storage| storage.name == name);
-        match known {
+        match storages.iter().position(|storage| storage.name == name) {
             Some(index) => storages[index].protocols.extend(protocols),
             None if storages.len() < STORAGES_MAX => storages.push(Storage { name, protocols }),
             None => {}
