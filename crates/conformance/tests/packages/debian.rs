@@ -92,7 +92,7 @@ pub(crate) fn serves(root: &DebianRoot, workshop: &Workshop) {
         curl.args(["--silent", "--show-error", "--fail", "--noproxy", "*"]);
         run(curl.args(arguments))
     };
-    assert_eq!(curl(&[&format!("{address}/file")]).succeeded().stdout, content);
+    assert_eq!(curl(&[format!("{address}/file").as_str()]).succeeded().stdout, content);
     let source = root.path().join("srv/crossload/file");
     let refused = curl(&[
         "--upload-file",

@@ -34,7 +34,7 @@ fn the_bill_of_materials_is_valid_and_true() {
     for name in ["serde_derive", "cc", "proptest", "windows-sys"] {
         assert!(!names.contains(name), "{name}");
     }
-    let Some(python) = available(test, require_python("jsonschema")) else {
+    let Some(python) = available(test, require_python("cyclonedx")) else {
         return;
     };
     let file = workshop.scratch.join("bill.json");

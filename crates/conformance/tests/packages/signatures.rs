@@ -82,10 +82,10 @@ fn users_verify_what_was_signed_and_nothing_else() {
     let keys = require("rpmsign")
         .and_then(|_| Scratch::new("keys"))
         .and_then(|scratch| {
-            let keys = (Key::new(&scratch, "ours")?, Key::new(&scratch, "other")?);
-            Ok((keys, scratch))
+            let keys = [Key::new(&scratch, "ours")?, Key::new(&scratch, "other")?];
+            Ok((scratch, keys))
         });
-    let Some(((ours, other), _scratch)) = available(test, keys) else {
+    let Some((_scratch, [ours, other])) = available(test, keys) else {
         return;
     };
     let made = workshop.pack("rpm", &workshop.light, None, "signed");
