@@ -42,7 +42,13 @@ impl Machine {
             directory: lab.fresh("machine"),
             _lab: lab,
         };
-        for directory in ["bin", "root/usr/bin", "root/run/systemd/system", "root/etc/crossload"] {
+        for directory in [
+            "bin",
+            "root/usr/bin",
+            "root/run/systemd/system",
+            "root/etc/crossload",
+            "root/var/log",
+        ] {
             fs::create_dir_all(machine.at(directory))?;
         }
         machine.write("bin/systemctl", SYSTEMCTL);
@@ -149,7 +155,7 @@ fn a_package_upgrade_restarts_what_runs_or_goes_back() {
         "start crossload-queue.service",
     ];
     assert!(orders.ends_with(&ends.map(str::to_owned)), "{orders:?}");
-    let log = machine.read("root/var/lib/crossload/upgrade.log");
+    let log = machine.read("root/var/log/crossload-upgrade.log");
     assert!(
         log.contains("is not up with") && log.contains("--reinstall crossload"),
         "{log}"

@@ -81,8 +81,11 @@ fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Failure> {
     };
     let mut files = Vec::new();
     for entry in entries {
-        let path = entry.map_err(system)?.path();
-        if path.extension().is_some_and(|end| end == ending) && path.is_file() {
+        let entry = entry.map_err(system)?;
+        let path = entry.path();
+        // A link may lead to what only root can read.
+        let is_file = entry.file_type().map_err(system)?.is_file();
+        if is_file && path.extension().is_some_and(|end| end == ending) {
             files.push(path);
         }
     }

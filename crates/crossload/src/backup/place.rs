@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, fchown, lchown};
 use std::path::{Path, PathBuf};
 
 use catalog::prepare_restored_file;
@@ -96,7 +96,7 @@ fn stage_one(target: &Target, content: &mut dyn Read) -> Result<(Staged, (u64, S
     if entry.content != ContentKind::Postgres {
         let mode = Permissions::from_mode(entry.mode & 0o777);
         file.as_file().set_permissions(mode).map_err(system)?;
-        owner.give(file.path()).map_err(system)?;
+        owner.give(file.as_file()).map_err(system)?;
     }
     file.as_file().sync_all().map_err(system)?;
     let target = target.clone();
@@ -111,10 +111,17 @@ struct Owner {
 }
 
 impl Owner {
-    fn give(self, path: &Path) -> io::Result<()> {
+    fn give(self, file: &File) -> io::Result<()> {
         match (self.uid, self.gid) {
             (None, None) => Ok(()),
-            (uid, gid) => chown(path, uid, gid),
+            (uid, gid) => fchown(file, uid, gid),
+        }
+    }
+
+    fn give_directory(self, path: &Path) -> io::Result<()> {
+        match (self.uid, self.gid) {
+            (None, None) => Ok(()),
+            (uid, gid) => lchown(path, uid, gid),
         }
     }
 }
@@ -144,7 +151,7 @@ fn make_directory(directory: &Path, entry: &Entry, owner: Owner) -> io::Result<(
     let mode = if entry.mode & OTHERS == 0 { 0o700 } else { 0o755 };
     for above in missing.into_iter().rev() {
         DirBuilder::new().mode(mode).create(above)?;
-        owner.give(above)?;
+        owner.give_directory(above)?;
     }
     Ok(())
 }

@@ -93,7 +93,7 @@ pub(crate) struct UpgradeOptions {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
     pub(crate) watch: Duration,
     /// File in which the upgrade is recorded
-    #[arg(long, value_name = "FILE", default_value = "/var/lib/crossload/upgrade.log")]
+    #[arg(long, value_name = "FILE", default_value = "/var/log/crossload-upgrade.log")]
     pub(crate) log: PathBuf,
     /// The new program [default: this one]
     #[arg(long, value_name = "FILE")]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
 
 use catalog::{copy_of_file, kept_copy, prepare_restored_file, version_in_file};
@@ -11,6 +11,8 @@ use super::services::Service;
 use crate::failure::Failure;
 use crate::queue::state::{Database, State};
 
+/// The unit of a queue.
+const QUEUE: &str = "crossload-queue.service";
 /// The files that belong to a database of SQLite.
 const DATABASE_FILES: [&str; 3] = ["", "-wal", "-shm"];
 
@@ -20,8 +22,11 @@ pub(super) struct Tables {
     version: usize,
 }
 
-/// The tables that a service has now.
+/// The tables that a service has now, if it is a queue.
 pub(super) fn of(service: &Service) -> Option<Tables> {
+    if service.unit != QUEUE {
+        return None;
+    }
     let configuration = service.configuration()?;
     let Database::Sqlite(database) = State::of(&configuration).database else {
         return None;
@@ -30,8 +35,8 @@ pub(super) fn of(service: &Service) -> Option<Tables> {
     Some(Tables { database, version })
 }
 
-/// Puts back the database as it was, if its tables were changed since. The changed one
-/// is kept beside it.
+/// Puts back the database as it was, if its tables were changed since. The changed one is kept
+/// beside it.
 ///
 /// # Errors
 /// There is no copy, or a file cannot be written.
@@ -55,7 +60,8 @@ pub(super) fn go_back(tables: &Tables) -> Result<(), Failure> {
     copy_of_file(&kept, &fresh)?;
     // The new program may have copied files.
     prepare_restored_file(&fresh)?;
-    chown(&fresh, Some(owner.uid()), Some(owner.gid())).map_err(system)?;
+    // The directory is the service's own: a link in its place is not followed.
+    lchown(&fresh, Some(owner.uid()), Some(owner.gid())).map_err(system)?;
     let changed = kept_copy(database, now);
     for suffix in DATABASE_FILES {
         match std::fs::rename(with(database, suffix), with(&changed, suffix)) {
