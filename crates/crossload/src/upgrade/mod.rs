@@ -100,6 +100,8 @@ impl Upgrade<'_> {
             ));
             return Ok(WENT_BACK);
         }
+        // First, since a client at a socket of systemd starts a service that was stopped.
+        self.previous.put_in_place_of(&self.fresh)?;
         restarted.iter().for_each(|one| one.service.stop());
         for one in restarted {
             if let Some(tables) = &one.tables
@@ -110,7 +112,6 @@ impl Upgrade<'_> {
                 self.records.say(&words);
             }
         }
-        self.previous.put_in_place_of(&self.fresh)?;
         let previous = self.previous.version();
         for Restarted { service, .. } in restarted {
             match service.start() {
