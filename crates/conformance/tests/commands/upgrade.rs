@@ -110,7 +110,7 @@ impl Machine {
         let _ = fs::remove_file(self.at("calls"));
         let orders = calls.lines().filter(|call| {
             let verb = call.split(' ').next().unwrap_or_default();
-            !matches!(verb, "list-units" | "show" | "is-active")
+            !matches!(verb, "list-units" | "show" | "is-active" | "reset-failed")
         });
         orders.map(str::to_owned).collect()
     }

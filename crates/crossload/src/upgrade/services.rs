@@ -173,6 +173,8 @@ impl Service {
     /// # Errors
     /// Why it is not up, in words.
     pub(super) fn start(&self) -> Result<(), String> {
+        // One that has failed often is not started before this.
+        let _ = self.order("reset-failed");
         self.order("start")?;
         self.check_active()
     }
