@@ -10,7 +10,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 use zeroize::Zeroizing;
 
 use super::archive::{Content, ContentKind, Entry};
-use super::plan::{Item, Kind, LeftOut, Plan};
+use super::plan::{CONFIGURATION, Item, Kind, LeftOut, Plan};
 use super::postgres;
 use crate::failure::Failure;
 use crate::limits::BACKUP_FILE_BYTES_MAX;
@@ -41,7 +41,8 @@ pub(super) fn collect(mut plan: Plan, scratch: &Path, with_keys: bool) -> Result
                 "a machine has its own; --with-host-key takes it along",
             ),
             Kind::Directory(ending) => {
-                for path in files_in(&item.path, ending)? {
+                let follows_links = item.role.starts_with(CONFIGURATION);
+                for path in files_in(&item.path, ending, follows_links)? {
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
                     let role = format!("{}/{name}", item.role);
                     collected.add_file(&Item {
@@ -72,8 +73,9 @@ pub(super) fn collect(mut plan: Plan, scratch: &Path, with_keys: bool) -> Result
     Ok(collected)
 }
 
-/// The files of a directory with this ending, by name. One that is missing has none.
-fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Failure> {
+/// The files of a directory with this ending, by name. One that is missing has none. A link in a
+/// directory of the service may lead to what only root can read.
+fn files_in(directory: &Path, ending: &str, follows_links: bool) -> Result<Vec<PathBuf>, Failure> {
     let system = |cause: std::io::Error| Failure::system(directory.display(), &cause);
     let entries = match std::fs::read_dir(directory) {
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -83,8 +85,8 @@ fn files_in(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, Failure> {
     for entry in entries {
         let entry = entry.map_err(system)?;
         let path = entry.path();
-        // A link may lead to what only root can read.
-        let is_file = entry.file_type().map_err(system)?.is_file();
+        let kind = entry.file_type().map_err(system)?;
+        let is_file = kind.is_file() || follows_links && path.is_file();
         if is_file && path.extension().is_some_and(|end| end == ending) {
             files.push(path);
         }

@@ -97,6 +97,10 @@ impl Place {
 fn a_backup_is_restored_on_another_machine() {
     let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
     let backup = files.at("backup");
+    // Of the service, and of the administrator.
+    std::os::unix::fs::symlink("/etc/passwd", here.at("delegated/0b.delegated")).unwrap();
+    fs::rename(here.at("conf.d/10-more.toml"), here.at("more")).unwrap();
+    std::os::unix::fs::symlink("../more", here.at("conf.d/10-more.toml")).unwrap();
     here.back_up(&backup, false).unwrap();
     assert_eq!(backup.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(
@@ -110,6 +114,7 @@ fn a_backup_is_restored_on_another_machine() {
     assert!(there.is_empty());
     there.restore_from(&backup, |_| ()).unwrap();
     there.assert_restored();
+    assert_eq!(there.read("delegated/0b.delegated"), None);
     assert_eq!(there.read("host.key"), None, "a machine has its own");
     // Once more: nothing is to be done.
     there.restore_from(&backup, |_| ()).unwrap();
