@@ -53,6 +53,9 @@ pub(super) struct List {
     pub(super) left_out: Vec<LeftOut>,
 }
 
+/// An entry with its content.
+pub(super) type Kept = (Entry, Zeroizing<Vec<u8>>);
+
 /// Something in a backup.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
@@ -295,7 +298,7 @@ impl Opened {
     pub(super) fn verify(
         &self,
         wanted: impl Fn(&Entry) -> bool,
-    ) -> Result<(List, Vec<(Entry, Zeroizing<Vec<u8>>)>), Failure> {
+    ) -> Result<(List, Vec<Kept>), Failure> {
         let mut kept = Vec::new();
         let broken = |entry: &Entry| damaged(&self.path, &entry.path);
         let list = self.read(|entry, content| {
