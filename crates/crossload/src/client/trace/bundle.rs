@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -46,8 +48,8 @@ const WORD_ENDS: &str = ",;()<>\"'|&";
 const MARKS: [char; 6] = [':', '=', '[', ']', '{', '}'];
 /// What ends a query in a text: a blank, or what cannot stand in one.
 const QUERY_ENDS: &str = "\"<>|";
-/// How a macaroon begins: the length of its first part, in base64.
-const MACAROON: &str = "MDAx";
+/// Characters of a macaroon of the second format, at least: its signature alone has 43.
+const MACAROON_BYTES_MIN: usize = 60;
 /// How often a text may be percent-encoded.
 const ENCODINGS_MAX: usize = 3;
 
@@ -211,7 +213,29 @@ fn hide_words(text: &str) -> String {
 
 /// Each part of a JWT (RFC 7519 §3) begins with `{"` in base64url.
 fn is_token(word: &str) -> bool {
-    (word.contains("eyJ") && word.matches('.').count() >= 2) || word.contains(MACAROON)
+    (word.contains("eyJ") && word.matches('.').count() >= 2) || has_macaroon(word)
+}
+
+/// A macaroon in base64url begins with the length of its first packet in four hexadecimal digits and
+/// the name of this packet, or, in its second format, with the number 2 and a field of type 1 or 2.
+fn has_macaroon(word: &str) -> bool {
+    let decoded = |at: usize, count: usize| {
+        let front = word.as_bytes().get(at..at + count)?;
+        URL_SAFE_NO_PAD.decode(front).ok()
+    };
+    let is_first = |at: usize| {
+        decoded(at, 8).is_some_and(|bytes| {
+            let (length, name) = bytes.split_at(4);
+            length.iter().all(u8::is_ascii_hexdigit) && name[0].is_ascii_lowercase()
+        })
+    };
+    let is_second = |at: usize| {
+        let is_long = word.len() - at >= MACAROON_BYTES_MIN;
+        is_long && decoded(at, 4).is_some_and(|bytes| bytes[0] == 2 && matches!(bytes[1], 1 | 2))
+    };
+    let mut first = word.match_indices("MD").map(|(at, _)| at);
+    let mut second = word.match_indices("Ag").map(|(at, _)| at);
+    first.any(is_first) || second.any(is_second)
 }
 
 #[cfg(test)]
@@ -257,6 +281,16 @@ mod tests {
             ("/f;authz=abc;x=1", "/f;authz=[removed];x=1"),
             ("token=MDAxabc", "token=[removed]"),
             ("said MDAxY2xhYmVs, then", "said [removed], then"),
+            // "003blocation https://dcache-door", and a long location.
+            (
+                "said MDAzYmxvY2F0aW9uIGh0dHBzOi8vZGNhY2hlLWRvb3I, then",
+                "said [removed], then",
+            ),
+            ("said xMDEwMWxvY2F0aW9u, then", "said [removed], then"),
+            (
+                "AgEFTEFCX2ICJDczZjhmMjExLWJjMGYtNDk4YS04ODViLTVmNjBjZmQ1YjBiMwACCW5h",
+                "[removed]",
+            ),
             ("https%3A%2F%2Fu%3Apw%40h%2Ff", "https://[removed]@h/f"),
             ("%zz https%253A%252F%252Fu%253Apw%2540h", "%zz https://[removed]@h"),
             ("authorization: Basic abc", "authorization: [removed] [removed]"),
@@ -272,6 +306,7 @@ mod tests {
             "/d/100%/a%20b",
             "request PUT /d/f 507: No space left",
             "server commit: monkeys, why?",
+            "/CMD/MDAT/Agenda MD5SUMS AgEFTEFC",
         ] {
             assert_eq!(clean(plain), plain);
         }
