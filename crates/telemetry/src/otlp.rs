@@ -17,6 +17,8 @@ const SAMPLED: u32 = 1;
 const ERROR: u32 = 2;
 /// The name of the instrumentation.
 const SCOPE: &str = "crossload";
+/// Longest message of a collector that is kept, in characters.
+const MESSAGE_CHARACTERS_MAX: usize = 200;
 
 /// Whose spans they are (OpenTelemetry's resource).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +129,14 @@ impl ExportAnswer {
         let number = rejected.as_str().and_then(|text| text.parse().ok());
         Self {
             rejected: number.or(rejected.as_u64()).unwrap_or(0),
-            message: partial["errorMessage"].as_str().unwrap_or_default().to_owned(),
+            message: short(partial["errorMessage"].as_str().unwrap_or_default()),
         }
     }
+}
+
+/// A collector's message on one line of the log.
+fn short(message: &str) -> String {
+    let words = message.split_whitespace().flat_map(|word| [" ", word]).skip(1);
+    let characters = words.flat_map(str::chars).filter(|character| !character.is_control());
+    characters.take(MESSAGE_CHARACTERS_MAX).collect()
 }

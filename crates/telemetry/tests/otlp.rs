@@ -151,10 +151,16 @@ fn answers_of_collectors_are_read() {
         ),
         (r#"{"partialSuccess":{"rejectedSpans":7}}"#, rejected(7, "")),
         (
+            "{\"partialSuccess\":{\"rejectedSpans\":7,\"errorMessage\":\"too\\n old\\u001b[1m\"}}",
+            rejected(7, "too old[1m"),
+        ),
+        (
             r#"{"partialSuccess":{"rejectedSpans":-7,"errorMessage":1}}"#,
             rejected(0, ""),
         ),
     ];
+    let long = format!("{{\"partialSuccess\":{{\"errorMessage\":\"{}\"}}}}", "x".repeat(1000));
+    assert_eq!(ExportAnswer::read(&long).message.len(), 200);
     for (body, expected) in cases {
         assert_eq!(ExportAnswer::read(body), expected, "{body}");
     }

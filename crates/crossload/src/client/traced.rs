@@ -54,6 +54,8 @@ impl Begun {
     /// called like the header, in capitals (OpenTelemetry, "Environment Variables as Context
     /// Propagation Carriers").
     pub(super) fn new(traces: &Traces, id: u64) -> Self {
+        // The first random number takes a moment.
+        let began = SystemTime::now();
         let outer = std::env::var(TRACEPARENT.to_ascii_uppercase()).ok();
         let outer = outer.as_deref().and_then(SpanContext::parse);
         let fresh = || u128::from(fresh_span()) << 64 | u128::from(fresh_span());
@@ -64,7 +66,7 @@ impl Begun {
                 is_sampled: traces.is_on() || outer.is_some_and(|outer| outer.is_sampled),
             },
             parent: outer.map(|outer| outer.span),
-            began: SystemTime::now(),
+            began,
         }
     }
 
@@ -89,7 +91,9 @@ impl Begun {
             .text("crossload.destination", &target)
             .number("crossload.bytes", progress.moved_bytes())
             .number("crossload.resumed", progress.resumed().into());
-        let all = with_progress(span, progress, progress.elapsed(), self.began);
+        // The progress began a little before, and no step may end after the span.
+        let lasted = self.began.elapsed().unwrap_or_default();
+        let all = with_progress(span, progress, progress.elapsed().min(lasted), self.began);
         all.into_iter().for_each(|span| traces.export(span));
     }
 

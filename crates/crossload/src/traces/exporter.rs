@@ -19,7 +19,7 @@ use crate::limits::{
 };
 
 /// Hears a sentence when exports begin to fail, and `None` when they work again.
-type Report = Box<dyn Fn(Option<&str>) + Send + Sync>;
+pub(super) type Report = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// What an attempt came to.
 enum Attempt {

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use types::SpanContext;
 
 use crate::limits::{LAST_SPANS_WAIT, SPANS_QUEUED_MAX};
-use exporter::Exporter;
+use exporter::{Exporter, Report};
 pub(crate) use settings::Collector;
 
 /// What became of spans.
@@ -40,6 +40,7 @@ struct Shared {
     sampler: Sampler,
     counts: Arc<Counts>,
     stopping: watch::Sender<bool>,
+    report: Report,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -65,13 +66,15 @@ impl Traces {
         let (spans, queue) = mpsc::channel(SPANS_QUEUED_MAX);
         let (stopping, stops) = watch::channel(false);
         let counts = Arc::new(Counts::default());
-        let exporter = Exporter::new(collector, client, counts.clone(), Box::new(report));
+        let report: Report = Arc::new(report);
+        let exporter = Exporter::new(collector, client, counts.clone(), report.clone());
         let task = tokio::spawn(exporter.run(queue, stops));
         Self(Some(Arc::new(Shared {
             spans,
             sampler,
             counts,
             stopping,
+            report,
             task: Mutex::new(Some(task)),
         })))
     }
@@ -101,7 +104,10 @@ impl Traces {
         shared.stopping.send_replace(true);
         let task = shared.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
-            let _ = timeout(LAST_SPANS_WAIT, task).await;
+            if timeout(LAST_SPANS_WAIT, task).await.is_err() {
+                let why = format!("the last spans were not taken within {} s", LAST_SPANS_WAIT.as_secs());
+                (shared.report)(Some(&why));
+            }
         }
     }
 
