@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use conformance::{Lab, alone, bytes, last_line, run, until};
+use conformance::{Lab, alone, bytes, last_line, log_lines, run, until};
 use serde_json::Value;
 use testkit::{Crossload, Error, Process, available, require, require_python};
 
@@ -218,6 +218,10 @@ fn copies(lab: &Lab, server: &Crossload, receiver: &Receiver) {
     let fetched = receiver.ended(6, 4, all);
     assert!(fetched.iter().all(|told| told.source_port == port), "{fetched:?}");
     assert_eq!(fetched.iter().filter_map(|told| told.sent_bytes).sum::<u64>(), all);
+    // The other server can tell of its side.
+    until("the peer has the label of the fetched file", LIMIT, || {
+        log_lines(peer.log()).iter().any(|line| line["scitag"] == 388)
+    });
 }
 
 /// Serves the directory of its argument over IPv6. Prints its port, and for each connection the

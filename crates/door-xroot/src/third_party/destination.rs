@@ -35,7 +35,7 @@ pub(crate) async fn open(
 ) -> Result<(Content, Stat)> {
     let admitted = admit(exchange, export_path, named, request).await?;
     let mut source = Fetched::new(exchange, &named.path, copy).await?;
-    source.opened.tag = named.cgi.flow_tag();
+    source.label(named.cgi.flow_tag());
     let events = &exchange.connection.door.settings.site.events;
     source.trace(trace_for(&**events, exchange.record.traceparent.as_deref()));
     if source.has_token() {

@@ -78,6 +78,13 @@ impl Fetched {
         self.opened.file.access.traceparent = Some(traceparent);
     }
 
+    /// Labels the flow: the source gets the same number, and can tell of its side.
+    pub(super) fn label(&mut self, tag: Option<u16>) {
+        self.opened.tag = tag;
+        self.plain.access.scitag = tag;
+        self.opened.file.access.scitag = tag;
+    }
+
     /// Whether the client has sent a token for it.
     pub(super) fn has_token(&self) -> bool {
         self.plain.access.bearer.is_some()
