@@ -128,6 +128,18 @@ impl Pod {
 
     /// Starts the server as the pod's user, with the arguments of its container.
     pub(crate) fn start(&self, container: &Value, index: usize) -> Result<Server> {
+        let mut command = self.command_of(container, index)?;
+        let mut process = Process::spawn("server", &mut command, &self.directory.join("log"))?;
+        let (port, admin_port) = process.wait_for("ready", START_TIMEOUT, |process| ports(&process.stdout()))?;
+        Ok(Server {
+            _process: process,
+            port,
+            admin_port,
+        })
+    }
+
+    /// The program as the pod's user, with the arguments of a container.
+    pub(crate) fn command_of(&self, container: &Value, index: usize) -> Result<Command> {
         let mut command = self.command()?;
         for argument in container["args"].as_array().expect("arguments") {
             let argument = argument.as_str().expect("a text");
@@ -138,13 +150,7 @@ impl Pod {
             };
             command.arg(argument);
         }
-        let mut process = Process::spawn("server", &mut command, &self.directory.join("log"))?;
-        let (port, admin_port) = process.wait_for("ready", START_TIMEOUT, |process| ports(&process.stdout()))?;
-        Ok(Server {
-            _process: process,
-            port,
-            admin_port,
-        })
+        Ok(command)
     }
 
     /// The program as the pod's user.

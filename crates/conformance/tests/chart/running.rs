@@ -62,6 +62,10 @@ fn an_endpoint_runs_takes_changes_over_and_drains() {
     let pod = endpoint(&charts, &rendered, 0).expect("a pod");
     let file = "endpoint-0.toml";
     pod.mount_configuration(file, &configurations(&rendered)[file]);
+    // What `helm test` runs: warnings are no failure, mistakes are one.
+    let check = &object(&rendered, "Pod", &format!("{}-check", named("endpoint")))["spec"]["containers"][0];
+    let checked = conformance::run(&pod.command_of(check, 0).expect("setpriv is installed")).succeeded();
+    assert!(checked.text().contains("0 errors"), "{}", checked.said());
     let server = pod.start(container, 0).expect("a server");
     let admin = format!("http://127.0.0.1:{}", server.admin_port);
     for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
