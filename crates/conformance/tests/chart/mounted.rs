@@ -144,11 +144,10 @@ impl Pod {
         for argument in container["args"].as_array().expect("arguments") {
             let argument = argument.as_str().expect("a text");
             let argument = argument.replace("$(POD_INDEX)", &index.to_string());
-            let argument = match argument.strip_prefix("/etc/crossload") {
-                Some(_) => self.path(&argument).display().to_string(),
-                None => argument,
+            match argument.starts_with("/etc/crossload") {
+                true => command.arg(self.path(&argument)),
+                false => command.arg(argument),
             };
-            command.arg(argument);
         }
         Ok(command)
     }
