@@ -20,6 +20,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const SECRET_MODE: u32 = 0o440;
 /// Permissions of files in a ConfigMap.
 const CONFIG_MODE: u32 = 0o644;
+/// Permissions of the directories of both.
+const DIRECTORY_MODE: u32 = 0o1777;
 
 /// A place for one pod. Its files are below `directory` instead of below `/`.
 #[derive(Debug)]
@@ -104,6 +106,8 @@ impl Pod {
     pub(crate) fn mount(&self, place: &str, files: &BTreeMap<String, Vec<u8>>, mode: u32) {
         let place = self.path(place);
         std::fs::create_dir_all(&place).expect("a directory");
+        let open = std::fs::Permissions::from_mode(DIRECTORY_MODE);
+        std::fs::set_permissions(&place, open).expect("permissions");
         let taken = std::fs::read_dir(&place).expect("a directory").count();
         let generation = format!("..{taken}");
         std::fs::create_dir(place.join(&generation)).expect("a directory");
