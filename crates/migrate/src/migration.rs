@@ -1,5 +1,6 @@
 //! What a migration has made so far.
 
+use markup::visible;
 use toml::Value;
 
 use crate::document::{Document, DocumentKind, Entry};
@@ -80,13 +81,15 @@ impl Migration {
         self.note(Outcome::Unknown, source, words, Some(advice.into()));
     }
 
-    /// Notes what became of a line.
+    /// Notes what became of a line. Values of its file that are in the words stay on one line, and
+    /// no terminal obeys them.
     pub fn note(&mut self, outcome: Outcome, source: &Source, words: impl Into<String>, advice: Option<String>) {
+        let plain = |text: String| visible(&text).into_owned();
         self.remarks.push(Remark {
             source: source.clone(),
             outcome,
-            words: words.into(),
-            advice,
+            words: plain(words.into()),
+            advice: advice.map(plain),
         });
     }
 
@@ -100,5 +103,21 @@ impl Migration {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.remarks.iter().all(|remark| !remark.outcome.is_open())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remark_is_one_line_whatever_the_file_says() {
+        let mut migration = Migration::default();
+        migration.in_part(&Source::new("f", 1, "x"), "a\nb\u{1b}[2J", "c\rd");
+        assert!(
+            !migration.remarks[0].line().contains(char::is_control),
+            "{}",
+            migration.remarks[0].line()
+        );
     }
 }
