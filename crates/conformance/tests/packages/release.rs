@@ -9,14 +9,16 @@ use testkit::{Result, Scratch, available, require};
 
 use crate::workshop::repository;
 
+const CHART: &str = "packaging/chart/crossload/Chart.yaml";
 /// What `./dev release --check` reads.
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "dev",
     "Cargo.toml",
     "Cargo.lock",
     "packaging/settings",
     "packaging/tasks",
     "packaging/release-notes",
+    CHART,
     "crates/conformance/requirements.txt",
 ];
 
@@ -30,7 +32,7 @@ impl Repository {
         require("git")?;
         let scratch = Scratch::new("release")?;
         let here = repository();
-        for directory in ["tree/packaging", "tree/crates/conformance"] {
+        for directory in ["tree/packaging/chart/crossload", "tree/crates/conformance"] {
             scratch.create(directory)?;
         }
         for name in FILES {
@@ -56,6 +58,8 @@ impl Repository {
     }
 
     fn set_version(&self, version: &str) {
+        let chart = format!("apiVersion: v2\nname: crossload\nversion: {version}\nappVersion: {version}\n");
+        self.write(CHART, &chart);
         for (name, before) in [
             ("Cargo.toml", "[workspace.package]\n"),
             ("Cargo.lock", "name = \"crossload\"\n"),
