@@ -1,22 +1,30 @@
 //! Debug symbols apart from the program, and what a program asks of glibc.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use conformance::run;
-use testkit::{Scratch, available, require};
+use testkit::{Result, Scratch, available, require};
 
 use crate::workshop::{recipe, workshop};
+
+/// What `./dev package` has linked in; `packaging/split` replaces it.
+const PLACEHOLDER: &str = "-Wl,--build-id=0x0000000000000000000000000000000000000000";
 
 fn sections(program: &Path) -> String {
     let mut readelf = Command::new("readelf");
     run(readelf.arg("-SnW").arg(program)).succeeded().text()
 }
 
+/// A C compiler, and a directory for what it makes.
+fn compiler(name: &str) -> Result<(PathBuf, Scratch)> {
+    Ok((require("cc")?, Scratch::new(name)?))
+}
+
 fn build_id(text: &str) -> &str {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("Build ID: "));
-    line.expect("a build identifier")
+    let (_, identifier) = text.split_once("Build ID: ").expect("a build identifier");
+    identifier.split_whitespace().next().expect("its digits")
 }
 
 #[test]
@@ -27,10 +35,36 @@ fn symbols_are_apart_and_are_found() {
     let (program, symbols) = (sections(&workshop.program), sections(&workshop.symbols));
     assert!(!program.contains(".debug_line"), "{program}");
     assert!(!program.contains(".symtab"), "{program}");
-    assert!(program.contains(".gnu_debuglink"), "{program}");
     assert!(symbols.contains(".debug_line"), "{symbols}");
     assert_eq!(build_id(&program), build_id(&symbols));
     run(Command::new(&workshop.program).arg("--version")).succeeded();
+}
+
+/// The same code with other symbols: the build identifier is that of the code.
+#[test]
+fn the_build_identifier_does_not_depend_on_where_the_program_was_built() {
+    let test = "the_build_identifier_does_not_depend_on_where_the_program_was_built";
+    let Some((compiler, scratch)) = available(test, compiler("identifier")) else {
+        return;
+    };
+    let made = ["one", "another-place"].map(|place| {
+        let directory = scratch.create(place).expect("a directory");
+        fs::write(directory.join("main.c"), "int main(void) { return 0; }\n").expect("a source");
+        let mut build = Command::new(&compiler);
+        build.args(["-g", PLACEHOLDER, "-o", "program", "main.c"]);
+        run(build.current_dir(&directory)).succeeded();
+        let output = directory.join("split");
+        run(recipe("split").args([&directory.join("program"), &output])).succeeded();
+        let (program, symbols) = (output.join("crossload"), output.join("crossload.debug"));
+        assert_eq!(build_id(&sections(&program)), build_id(&sections(&symbols)));
+        run(&Command::new(&program)).succeeded();
+        (
+            fs::read(program).expect("a program"),
+            fs::read(symbols).expect("symbols"),
+        )
+    });
+    assert!(made[0].0 == made[1].0, "the programs differ");
+    assert!(made[0].1 != made[1].1, "the symbols name the directory");
 }
 
 /// `getrandom` came with glibc 2.25, and `__libc_start_main`, which only programs need, has a newer
@@ -38,8 +72,7 @@ fn symbols_are_apart_and_are_found() {
 #[test]
 fn the_newest_version_of_glibc_counts() {
     let test = "the_newest_version_of_glibc_counts";
-    let Some((compiler, scratch)) = available(test, require("cc").and_then(|cc| Ok((cc, Scratch::new("glibc")?))))
-    else {
+    let Some((compiler, scratch)) = available(test, compiler("glibc")) else {
         return;
     };
     let source = scratch.join("library.c");
