@@ -23,7 +23,8 @@ pub struct DebianRoot {
 }
 
 impl DebianRoot {
-    /// Unpacks the archive of `suite` that `./dev` has made into `directory`, whose owner removes it.
+    /// Unpacks the archive of `suite` that `./dev` has made into `directory`, whose owner removes
+    /// it.
     ///
     /// # Errors
     /// [`Error::Missing`] without root's rights, or where no archive could be made.

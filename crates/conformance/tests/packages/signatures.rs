@@ -132,7 +132,7 @@ fn users_verify_what_was_signed_and_nothing_else() {
     let refused = verify(&directory, &ours).failed_with(1);
     assert!(refused.stderr.contains("is not signed by"), "{}", refused.said());
 
-    // An RPM package that somebody else has signed, in a list that we have.
+    // An RPM package with the signature of another key, in a list with ours.
     other.sign(&directory);
     let list = run(Command::new("sha256sum").args([&made[0]])).succeeded().text();
     let name = made[0].file_name().and_then(|name| name.to_str()).expect("plain");
