@@ -1,4 +1,5 @@
-//! A package's life in small Debian systems: installed, used, installed again, removed, purged.
+//! A package's life in small Debian systems: installed, upgraded, used, removed, installed again,
+//! purged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use std::time::Duration;
 use conformance::{Run, background, bytes, run};
 use testkit::{DebianRoot, Result, available};
 
-use crate::workshop::{VERSION, Workshop, workshop};
+use crate::workshop::{VERSION, Workshop, recipe, workshop};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
+const OLDER_VERSION: &str = "9.8.6";
 /// What an administrator has added to a file of configuration.
 const OWN_LINE: &str = "# of this site\n";
 
@@ -50,6 +52,15 @@ impl Site {
         let changed: Vec<String> = verified.text().lines().map(str::to_owned).collect();
         // Files of configuration may be changed, the others not.
         assert!(changed.iter().all(|line| line.contains(" c ")), "{changed:?}");
+    }
+
+    /// A package of the release before, in which another program stands for ours.
+    fn install_older(&self) {
+        let mut build = recipe("deb/build");
+        build.env("PACKAGE_VERSION", OLDER_VERSION);
+        let made = run(build.args([&self.workshop.light, &self.path("/tmp")])).succeeded();
+        fs::rename(made.text().trim(), self.path("/tmp/older.deb")).expect("renamed");
+        self.inside("dpkg", &["--install", "/tmp/older.deb"]).succeeded();
     }
 
     fn configuration(&self) -> Vec<PathBuf> {
@@ -110,10 +121,7 @@ fn a_package_lives(test: &str, suite: &str) {
     let Some(site) = available(test, Site::new(suite)) else {
         return;
     };
-    site.install();
-    is_version(&site.inside("crossload", &["--version"]).succeeded());
-    serves(&site.root, &site.workshop);
-
+    site.install_older();
     let configuration = site.configuration();
     assert!(
         configuration.contains(&site.path("/etc/crossload/crossload.toml")),
@@ -126,11 +134,13 @@ fn a_package_lives(test: &str, suite: &str) {
     let is_kept = |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.ends_with(OWN_LINE));
     site.install();
     assert!(configuration.iter().all(|path| is_kept(path)), "{configuration:?}");
+    is_version(&site.inside("crossload", &["--version"]).succeeded());
+    serves(&site.root, &site.workshop);
 
     site.inside("dpkg", &["--remove", "crossload"]).succeeded();
     assert!(!site.path("/usr/bin/crossload").exists());
     assert!(configuration.iter().all(|path| is_kept(path)), "{configuration:?}");
-    // Reinstalled by one who has changed his mind.
+    // By an administrator who has changed her mind.
     site.install();
     assert!(configuration.iter().all(|path| is_kept(path)), "{configuration:?}");
 
