@@ -7,7 +7,7 @@ use std::process::Command;
 use conformance::run;
 use testkit::{available, require};
 
-use crate::workshop::{EPOCH, Workshop, recipe, workshop};
+use crate::workshop::{EPOCH, VERSION, Workshop, recipe, workshop};
 
 /// What every package installs, as Debian's packages name it.
 const INSTALLED: [&str; 15] = [
@@ -147,6 +147,35 @@ fn an_rpm_package_is_complete_and_old_releases_read_it() {
     assert!(needed.contains("libc.so.6(GLIBC_2."), "{needed}");
     let mut details = Command::new("rpm");
     run(details.arg("-qpil").arg(&made[1])).succeeded();
+}
+
+#[test]
+fn the_archive_of_the_client_has_what_its_users_need() {
+    let Some(workshop) = available("the_archive_of_the_client_has_what_its_users_need", workshop()) else {
+        return;
+    };
+    let mut archive = recipe("archive");
+    archive
+        .arg("--client")
+        .args([&workshop.light, &workshop.scratch.join("client")]);
+    let made = run(&archive).succeeded().text();
+    let mut list = Command::new("tar");
+    let listed = run(list.args(["--list", "--file", made.trim()])).succeeded().text();
+    let top = format!("crossload-client-{VERSION}-linux-x86_64");
+    for path in [
+        "bin/crossload",
+        "share/man/man1/crossload-copy.1.gz",
+        "share/bash-completion/completions/crossload",
+        "share/zsh/site-functions/_crossload",
+        "LICENSE",
+        "third-party-licenses.gz",
+    ] {
+        assert!(
+            listed.lines().any(|line| line == format!("{top}/{path}")),
+            "{path}: {listed}"
+        );
+    }
+    assert!(!listed.contains("systemd"), "{listed}");
 }
 
 /// All packages of a tree, made below another directory, in the surroundings of another user.
