@@ -197,12 +197,15 @@ fn status_numbers(source: &SourceFile) -> Vec<Finding> {
     findings
 }
 
+/// Commands of an administrator that work with programs of the machine: PostgreSQL's, systemd's.
+const ADMINISTRATION: [&str; 2] = ["crates/crossload/src/backup/", "crates/crossload/src/upgrade/"];
+
 /// What a crate may reach for: a path of identifiers, the rule, and the crates that may.
 const REACHES: [(&[&str], Rule, Reach); 12] = [
     (&["env", "var"], Rule::Environment, Reach::OnlyIn("crossload")),
     (&["env", "var_os"], Rule::Environment, Reach::OnlyIn("crossload")),
     (&["env", "args"], Rule::Environment, Reach::OnlyIn("crossload")),
-    (&["process", "Command"], Rule::Programs, Reach::Nowhere),
+    (&["process", "Command"], Rule::Programs, Reach::Below(&ADMINISTRATION)),
     (&["thread", "spawn"], Rule::Threads, Reach::OnlyIn("execution")),
     (&["thread", "Builder"], Rule::Threads, Reach::OnlyIn("execution")),
     (&["runtime", "Builder"], Rule::Threads, Reach::OnlyIn("execution")),
@@ -215,16 +218,18 @@ const REACHES: [(&[&str], Rule, Reach); 12] = [
 
 enum Reach {
     OnlyIn(&'static str),
-    Nowhere,
+    /// Only in these directories.
+    Below(&'static [&'static str]),
     /// Everywhere but in these crates.
     NotIn(&'static [&'static str]),
 }
 
 impl Reach {
-    fn permits(&self, name: &str) -> bool {
+    fn permits(&self, source: &SourceFile) -> bool {
+        let name = source.crate_name();
         match self {
             Self::OnlyIn(only) => name == *only,
-            Self::Nowhere => false,
+            Self::Below(directories) => directories.iter().any(|directory| source.path.starts_with(directory)),
             Self::NotIn(crates) => !crates.contains(&name),
         }
     }
@@ -234,7 +239,7 @@ fn reaches(source: &SourceFile) -> Vec<Finding> {
     let tokens: Vec<&Token> = source.product_tokens().collect();
     let mut findings = Vec::new();
     for (path, rule, reach) in &REACHES {
-        if reach.permits(source.crate_name()) {
+        if reach.permits(source) {
             continue;
         }
         for start in 0..tokens.len() {
@@ -355,6 +360,9 @@ mod tests {
             [Rule::Programs]
         );
         assert!(rules("crates/net/src/a.rs", "use std::process::ExitCode;").is_empty());
+        let line = "use std::process::Command;";
+        assert_eq!(rules("crates/crossload/src/server/a.rs", line), [Rule::Programs]);
+        assert!(rules("crates/crossload/src/upgrade/a.rs", line).is_empty());
     }
 
     #[test]

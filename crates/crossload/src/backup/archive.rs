@@ -1,5 +1,5 @@
-//! The file of a backup: a tar archive that begins with a list of what is in it, with checksums, and
-//! ends with the checksum of that list.
+//! The file of a backup: a tar archive that begins with a list of what is in it, with checksums,
+//! and ends with the checksum of that list.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};

@@ -36,7 +36,7 @@ Examples:
 pub(super) const UPGRADE_EXAMPLES: &str = "\
 Examples:
   # As packages do it; also after a program was replaced by hand
-  crossload upgrade --previous /root/crossload.old
+  crossload upgrade --previous /var/backups/crossload.old
 
   crossload upgrade --unit crossload-queue --watch 60s
 
@@ -72,7 +72,7 @@ pub(crate) struct RestoreOptions {
     pub(crate) keep_config: bool,
     /// Replace what is there
     ///
-    /// Files that are replaced are kept as NAME.before-restore; a database in PostgreSQL is not kept.
+    /// Files that are replaced are kept as NAME.before-restore; a database in PostgreSQL is not.
     #[arg(long)]
     pub(crate) replace: bool,
     /// Only check the backup, and print where its files would go

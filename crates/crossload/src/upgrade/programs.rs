@@ -9,6 +9,8 @@ use crate::server::configured::CREDENTIALS;
 
 /// Exit code of `crossload check` with errors.
 const ERRORS: i32 = 2;
+/// The least exit code of a shell for a program that does not start.
+const NOT_STARTED: i32 = 126;
 
 /// A program, as a file.
 pub(super) struct Program {
@@ -45,7 +47,7 @@ impl Program {
                 Some(String::from_utf8_lossy(&said.stdout).trim_end().to_owned())
             }
             // Warnings, or a program that has no such check.
-            Ok(said) if said.status.code().is_some_and(|code| code < 126) => None,
+            Ok(said) if said.status.code().is_some_and(|code| code < NOT_STARTED) => None,
             Ok(said) => Some(format!("the program does not start: {}", said.status)),
             Err(cause) => Some(format!("the program does not start: {cause}")),
         }

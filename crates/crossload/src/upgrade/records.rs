@@ -19,7 +19,7 @@ impl Records {
         Self { log: log.to_owned() }
     }
 
-    /// A line, or several. Without the file the upgrade goes on: the package manager shows the same.
+    /// A line, or several. Without the file the upgrade goes on: the package manager shows them.
     pub(super) fn say(&self, text: &str) {
         output::line(&format!("crossload: {text}"));
         let mut options = OpenOptions::new();

@@ -112,7 +112,7 @@ fn usual_config(unit: &str) -> PathBuf {
 }
 
 impl Service {
-    /// Whether it can do its work, as far as it says so.
+    /// Whether it says that it can do its work.
     pub(super) fn is_ready(&self, program: &Program) -> bool {
         self.admin().is_some_and(|admin| program.finds_ready(&admin))
     }
