@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use conformance::{Lab, bytes, run, transfers, until};
+use conformance::{Lab, bytes, run, transfers, until, visible};
 use serde_json::json;
 use socket2::SockRef;
 use testkit::{Crossload, Result, available};
@@ -42,7 +42,7 @@ fn assert_copied(directory: &Path) {
         let stored = fs::read(directory.join(name(number))).expect("a copy");
         assert!(stored == content(number), "{number}");
     }
-    assert_eq!(fs::read_dir(directory).expect("there").count(), FILES, "nothing else");
+    assert_eq!(visible(directory).len(), FILES, "nothing else");
 }
 
 /// The program under another name.
