@@ -157,7 +157,7 @@ fn a_package_upgrade_restarts_what_runs_or_goes_back() {
     assert!(orders.ends_with(&ends.map(str::to_owned)), "{orders:?}");
     let log = machine.read("root/var/log/crossload-upgrade.log");
     assert!(
-        log.contains("is not up with") && log.contains("--reinstall crossload"),
+        log.contains("journalctl -u crossload-queue.service") && log.contains("--reinstall crossload"),
         "{log}"
     );
 }

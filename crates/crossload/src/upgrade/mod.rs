@@ -60,7 +60,7 @@ impl Upgrade<'_> {
         for service in &self.services {
             if let Some(faults) = self.new_faults(service) {
                 let why = format!("{fresh} refuses the configuration of {}:\n{faults}", service.unit);
-                return self.go_back(&why, &[]);
+                return self.go_back(service, &why, &[]);
             }
         }
         let mut restarted: Vec<Restarted<'_>> = Vec::new();
@@ -73,7 +73,8 @@ impl Upgrade<'_> {
             self.records
                 .say(&format!("restarting {}: {previous} to {fresh}", service.unit));
             if let Err(why) = service.restart(&self.fresh, was_ready, self.options.watch) {
-                return self.go_back(&format!("{} is not up with {fresh}: {why}", service.unit), &restarted);
+                let why = format!("{} is not up with {fresh}: {why}", service.unit);
+                return self.go_back(service, &why, &restarted);
             }
             self.records.say(&format!("{} is up with {fresh}", service.unit));
         }
@@ -89,8 +90,8 @@ impl Upgrade<'_> {
         is_new.then_some(faults)
     }
 
-    /// Puts the previous program back, and restarts what was restarted.
-    fn go_back(&self, why: &str, restarted: &[Restarted<'_>]) -> Result<u8, Failure> {
+    /// Puts the previous program back, and restarts what was restarted, since a service failed.
+    fn go_back(&self, failed: &Service, why: &str, restarted: &[Restarted<'_>]) -> Result<u8, Failure> {
         self.records.say(why);
         if !self.previous.exists() {
             self.records.say(&format!(
@@ -125,9 +126,7 @@ impl Upgrade<'_> {
             "{} is {previous} again, although the package is newer. Find out why with journalctl -u {} and in {}, mend \
              it, and install the package once more: apt-get install --reinstall crossload, or dnf reinstall crossload",
             self.fresh.path.display(),
-            self.services
-                .first()
-                .map_or("crossload", |service| service.unit.as_str()),
+            failed.unit,
             self.options.log.display()
         ));
         Ok(WENT_BACK)
