@@ -103,11 +103,11 @@ impl Traces {
         let Some(shared) = &self.0 else { return };
         shared.stopping.send_replace(true);
         let task = shared.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task {
-            if timeout(LAST_SPANS_WAIT, task).await.is_err() {
-                let why = format!("the last spans were not taken within {} s", LAST_SPANS_WAIT.as_secs());
-                (shared.report)(Some(&why));
-            }
+        if let Some(task) = task
+            && timeout(LAST_SPANS_WAIT, task).await.is_err()
+        {
+            let why = format!("the last spans were not taken within {} s", LAST_SPANS_WAIT.as_secs());
+            (shared.report)(Some(&why));
         }
     }
 
