@@ -31,6 +31,9 @@ impl Frame<'_> {
     /// The whole page.
     pub(crate) fn around(&self, content: &str) -> String {
         let (book, up) = (escaped(self.book), self.up);
+        // The title stays first.
+        let (heading, rest) = content.split_once("</h1>").unwrap_or(("", content));
+        let end = if heading.is_empty() { "" } else { "</h1>\n" };
         let title = plain(&self.summary.chapters[self.current].title);
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -38,7 +41,7 @@ impl Frame<'_> {
              <title>{title} · {book}</title>\n<link rel=\"stylesheet\" href=\"{up}manual.css\">\n</head>\n<body>\n\
              <a class=\"skip\" href=\"#content\">Skip to content</a>\n\
              <header><p><a href=\"{up}index.html\">{book}</a></p></header>\n{}\
-             <main id=\"content\" tabindex=\"-1\">\n{}{content}{}</main>\n</body>\n</html>\n",
+             <main id=\"content\" tabindex=\"-1\">\n{heading}{end}{}{rest}{}</main>\n</body>\n</html>\n",
             self.contents(),
             self.on_this_page(),
             self.around_links(),

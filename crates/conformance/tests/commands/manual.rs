@@ -79,8 +79,13 @@ fn play(name: &str, page: &[Block]) -> Vec<String> {
         let scene = scenes
             .entry(scene.as_str())
             .or_insert_with(|| Scene::start(scene).expect("the scene starts"));
+        // Each step is a shell of its own.
+        let mut exports = String::new();
         for (index, step) in block.steps.iter().enumerate() {
-            let ran = run(&scene.shell(&step.command));
+            if step.command.starts_with("export ") {
+                exports.push_str(&format!("{}\n", step.command));
+            }
+            let ran = run(&scene.shell(&format!("{exports}{}", step.command)));
             let is_last = index + 1 == block.steps.len();
             let is_right = ran
                 .code

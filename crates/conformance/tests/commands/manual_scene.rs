@@ -16,7 +16,7 @@ const FILE_BYTES: usize = 30_000;
 /// A directory, and servers.
 pub(crate) struct Scene {
     /// They end before their files are removed.
-    _servers: Option<Servers>,
+    _servers: Servers,
     lab: Lab,
     here: PathBuf,
     path: String,
@@ -26,16 +26,16 @@ pub(crate) struct Scene {
     replaced: Vec<(&'static str, String)>,
 }
 
+#[derive(Default)]
 struct Servers {
-    _first: Crossload,
-    _second: Crossload,
-    _queue: Queue,
-    _issuer: TokenIssuer,
+    _endpoints: Vec<Crossload>,
+    _queue: Option<Queue>,
+    _issuer: Option<TokenIssuer>,
 }
 
 impl Scene {
-    /// The scene of this name: `here` has no servers, `site` has two endpoints, a queue and an
-    /// issuer of tokens.
+    /// The scene of this name: `here` has no servers, `site` two endpoints, a queue and an issuer
+    /// of tokens, `cluster` a redirector and two nodes.
     ///
     /// # Errors
     /// As the launchers.
@@ -66,11 +66,12 @@ impl Scene {
             path,
             hosts: Vec::new(),
             replaced: Vec::new(),
-            _servers: None,
+            _servers: Servers::default(),
         };
         match name {
             "here" => Ok(scene),
             "site" => scene.with_servers(),
+            "cluster" => scene.with_cluster(),
             other => panic!("no scene is called {other}"),
         }
     }
@@ -79,6 +80,7 @@ impl Scene {
         let issuer = TokenIssuer::start(self.lab.authority())?;
         for (name, token) in [
             ("token", issuer.token().scope("storage.read:/ storage.modify:/")),
+            ("mysite.token", issuer.token().scope("storage.read:/")),
             ("read.token", issuer.token().scope("storage.read:/")),
             ("group.token", issuer.token().groups(&["/atlas", "/atlas/production"])),
         ] {
@@ -136,12 +138,32 @@ impl Scene {
                 self.lab.authority().trust_directory().display().to_string(),
             ),
         ];
-        self._servers = Some(Servers {
-            _first: first,
-            _second: second,
-            _queue: queue,
-            _issuer: issuer,
-        });
+        let endpoints = "[[endpoint]]\nname = \"A\"\nurls = [\"https://a.example.org/data\"]\n\
+                         [[endpoint]]\nname = \"B\"\nurls = [\"https://b.example.org/data\"]\n";
+        let mesh = self.adapted(&format!("[mesh]\ntitle = \"Our sites\"\n{endpoints}"));
+        fs::write(self.here.join("sites.toml"), mesh)?;
+        self._servers = Servers {
+            _endpoints: vec![first, second],
+            _queue: Some(queue),
+            _issuer: Some(issuer),
+        };
+        Ok(self)
+    }
+
+    fn with_cluster(mut self) -> Result<Self> {
+        let node = |name: &str| self.lab.crossload(self.lab.options(name));
+        let (first, second) = (node("first")?, node("second")?);
+        put(first.data(), &["f"]);
+        let urls = [&first, &second].map(|node| node.url(""));
+        let options = self.lab.options("redirector").redirecting_to(&urls);
+        let redirector = self.lab.crossload(options)?;
+        let at = |server: &Crossload| format!("localhost:{}", server.port());
+        self.hosts = vec![
+            ("se.example.org", at(&redirector)),
+            ("d1.example.org", at(&first)),
+            ("d2.example.org", at(&second)),
+        ];
+        self._servers._endpoints = vec![first, second, redirector];
         Ok(self)
     }
 
@@ -186,7 +208,7 @@ fn endpoint(lab: &Lab, name: &str, issuer: &TokenIssuer) -> Result<Crossload> {
             quota_bytes,
         });
     }
-    put(&files, &["public/file", "atlas/f", "atlas/data/f"]);
+    put(&files, &["public/file", "atlas/f", "atlas/data/f", "atlas/set/1.root"]);
     options.more = format!(
         "[[issuer]]\nurl = {:?}\nvo = \"atlas\"\nbase_paths = [\"/atlas\"]\n[tokens]\nstate_directory = {:?}\n\
          [[rule]]\nwho = \"group:/atlas/production\"\npath = \"/atlas\"\nmay = [\"read\", \"write\"]\n\
