@@ -259,6 +259,17 @@ const READ: &[&str] = &[
     "gplazma.scitoken.",
 ];
 
+/// Parts of keys about the way in which dCache's cells reach each other.
+const OF_CELLS: &[&str] = &[
+    ".cell.",
+    ".mover.",
+    ".service.",
+    ".loginbroker.",
+    ".limits.",
+    ".pool-monitor.",
+    ".credential-service.",
+];
+
 /// Writes a remark for each service, and for each setting that has none yet.
 pub(crate) fn write(layout: &Layout, migration: &mut Migration) {
     let pools: Vec<&Cell> = layout.services("pool").collect();
@@ -292,6 +303,9 @@ fn one(setting: &Setting, migration: &mut Migration) {
     let begins = |prefix: &str| setting.key.starts_with(prefix);
     if READ.iter().any(|prefix| begins(prefix)) {
         return migration.taken(&setting.source, "read with its service");
+    }
+    if OF_CELLS.iter().any(|part| setting.key.contains(part)) {
+        return migration.not_needed(&setting.source, "it is about dCache's own cells");
     }
     if begins("pool.") && (setting.key.contains(".hsm") || setting.key.contains("lfs")) {
         let words = "files are always on disk here";

@@ -27,7 +27,9 @@ fn a_site_with_voms_keeps_its_users_and_paths() {
     assert_eq!(configuration.users.switch, Switch::Required);
     let limits = &configuration.limits;
     assert_eq!((limits.transfers, limits.marker_period), (300, Duration::from_secs(10)));
-    assert_eq!(site.remark("dcache.pid.dir").0, Outcome::NotNeeded);
+    for key in ["dcache.pid.dir", "webdav.cell.name"] {
+        assert_eq!(site.remark(key).0, Outcome::NotNeeded, "{key}");
+    }
     assert_eq!(
         configuration.x509.voms_map_file.as_deref(),
         Some(Path::new("/etc/grid-security/grid-vorolemap"))
