@@ -144,6 +144,20 @@ const PREFIXES: &[(&str, Fate)] = &[
     ("xrootd.loginbroker.", not_needed("clients know the server by its URL")),
     ("pool.", not_needed("a directory is in place of pools")),
     (
+        "pnfsmanager.enable.acl",
+        missing(
+            "access lists of the namespace are not read, and may deny what modes allow",
+            "Write them as access lists of the file system (setfacl), or as rules with may_not, before clients come",
+        ),
+    ),
+    (
+        "pnfsmanager.enable.inherit-file-ownership",
+        missing(
+            "new files belong to the user who stores them",
+            "Map all who write in a directory to one user, by the user of their rules",
+        ),
+    ),
+    (
         "pnfsmanager.",
         not_needed("the file system of an export has names and data"),
     ),

@@ -118,6 +118,7 @@ fn tokens_keep_their_directories() {
     assert!(!site.reads(&guest, "/home/f"));
     assert_eq!(site.remark("email:ann@").0, Outcome::NoEquivalent);
     assert_eq!(site.remark("-suppress=audience").0, Outcome::InPart);
+    assert_eq!(site.remark("pnfsmanager.enable.acl").0, Outcome::NoEquivalent);
     assert!(!site.text.contains("do-not-show-me"));
     assert!(!crate::all_remarks(&site.migration).contains("do-not-show-me"));
     let macaroons = &configuration.macaroons;
