@@ -20,6 +20,7 @@ const FILES: [&str; 8] = [
     "packaging/release-notes",
     CHART,
     "crates/conformance/requirements.txt",
+    "crates/testkit/helm/go.mod",
 ];
 
 /// A repository with no more than that.
@@ -32,7 +33,11 @@ impl Repository {
         require("git")?;
         let scratch = Scratch::new("release")?;
         let here = repository();
-        for directory in ["tree/packaging/chart/crossload", "tree/crates/conformance"] {
+        for directory in [
+            "tree/packaging/chart/crossload",
+            "tree/crates/conformance",
+            "tree/crates/testkit/helm",
+        ] {
             scratch.create(directory)?;
         }
         for name in FILES {

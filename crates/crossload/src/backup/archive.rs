@@ -295,10 +295,7 @@ impl Opened {
     ///
     /// # Errors
     /// As [`Opened::read`].
-    pub(super) fn verify(
-        &self,
-        wanted: impl Fn(&Entry) -> bool,
-    ) -> Result<(List, Vec<Kept>), Failure> {
+    pub(super) fn verify(&self, wanted: impl Fn(&Entry) -> bool) -> Result<(List, Vec<Kept>), Failure> {
         let mut kept = Vec::new();
         let broken = |entry: &Entry| damaged(&self.path, &entry.path);
         let list = self.read(|entry, content| {
