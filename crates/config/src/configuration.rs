@@ -81,8 +81,8 @@ impl Configuration {
         Self::load_with_sources(file, None).map(|(configuration, _)| configuration)
     }
 
-    /// As [`Configuration::load`], with the texts of the files. The main file may be a pipe, and has
-    /// it only once. `credentials` is the directory that `credential:NAME` stands for a file of.
+    /// As [`Configuration::load`], with the texts of the files: the main file may be a pipe, whose
+    /// text comes only once. `credential:NAME` stands for the file NAME in `credentials`.
     ///
     /// # Errors
     /// As [`Configuration::load`].

@@ -1,5 +1,5 @@
-//! Helm, which renders charts: the one that `./dev` builds (`crates/testkit/build-helm`), or that of
-//! the machine.
+//! Helm, which renders charts: the one that `./dev` builds (`crates/testkit/build-helm`), or that
+//! of the machine.
 
 use std::env;
 use std::path::PathBuf;

@@ -112,7 +112,7 @@ fn a_damaged_input_does_not_replace_a_file_at_our_server() {
     kept.failed_with(17);
 }
 
-/// XRootD writes over a file as the data comes, whoever sends it.
+/// XRootD writes over a file as the data comes, also if our server sends it.
 #[test]
 fn an_upload_that_is_damaged_before_a_server_of_others_files_names_what_may_remain() {
     let test = "an_upload_that_is_damaged_before_a_server_of_others_files_names_what_may_remain";

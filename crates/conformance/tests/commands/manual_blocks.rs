@@ -2,7 +2,7 @@
 //!
 //! `<!-- run: SCENE -->` runs it among the servers of a scene, `<!-- run: SCENE, exit 0 or 1 -->`
 //! with another exit code, `<!-- run: by TEST -->` names the test that runs it, and `<!-- run: no:
-//! REASON -->` says why none does. `<!-- run page: … -->` holds for all blocks below it that have no
+//! REASON -->` says why none does. `<!-- run page: … -->` holds for all blocks below it without a
 //! mark of their own. A block without any is a fault, so that none is left out unnoticed.
 
 use crate::readme::Step;

@@ -28,7 +28,8 @@ pub(crate) enum MigrateAction {
     /// Translate the configuration of dCache: doors of a layout, and gPlazma
     ///
     /// FILE is the directory /etc/dcache, or dcache.conf, layouts, and files that they name: a file
-    /// is looked for among the arguments, then beside the configuration, then where its setting says.
+    /// is looked for among the arguments, then beside the configuration, then where its setting
+    /// says.
     #[command(after_help = DCACHE_EXAMPLES)]
     Dcache(MigrateOptions),
     /// Translate the configuration of StoRM WebDAV: storage areas, application.yml, policies
@@ -57,7 +58,8 @@ pub(crate) enum MigrateAction {
 pub(crate) struct MigrateXrootdOptions {
     #[command(flatten)]
     pub(crate) common: MigrateOptions,
-    /// Evaluate conditions for this instance, as -n of xrootd [default: NAME in xrootd-NAME.cfg, else anon]
+    /// Evaluate conditions for this instance, as -n of xrootd [default: that of xrootd-NAME.cfg,
+    /// else anon]
     #[arg(long, value_name = "NAME")]
     pub(crate) instance: Option<String>,
     /// Evaluate conditions for this host [default: this machine]

@@ -119,8 +119,8 @@ fn directory(path: &Path, files: &dyn Files, layout: &mut Layout, migration: &mu
     }
 }
 
-/// Owners and modes decide as in dCache's namespace, because the kernel is asked: for clients without
-/// a credential, too.
+/// Owners and modes decide as in dCache's namespace, because the kernel is asked: for clients
+/// without a credential, too.
 fn local_users(layout: &Layout, migration: &mut Migration) {
     let Some(first) = layout.cells.first() else { return };
     let entry = migration.set(DocumentKind::Endpoint, "users.switch", "required", &first.source);

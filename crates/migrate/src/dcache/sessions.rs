@@ -167,13 +167,13 @@ mod tests {
     #[test]
     fn the_first_line_that_says_something_counts_and_default_comes_last() {
         let all = sessions(
-            "DEFAULT root:/ home:/\nusername:ann prefix:/home/ann read-only\ndn:\"/CN=a b\" root:/data\nusername:bad x:y\n",
+            "DEFAULT root:/ home:/\nusername:ann prefix:/people/ann read-only\ndn:\"/CN=a b\" root:/data\nusername:bad x:y\n",
         );
         let of = |kind: &str, value: &str| all.of(&[Principal::new(kind, value)]);
         let ann = of("username", "ann").unwrap();
         assert_eq!(
             (ann.directory(), ann.is_read_only, ann.restrict()),
-            (Some("/home/ann"), true, true)
+            (Some("/people/ann"), true, true)
         );
         assert_eq!(of("dn", "/CN=a b").unwrap().directory(), Some("/data"));
         assert_eq!(

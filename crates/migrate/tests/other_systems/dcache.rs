@@ -101,21 +101,21 @@ fn tokens_keep_their_directories() {
     assert_eq!(paths, ["/lab", "/home"], "both doors show these");
     let login = "https://login.example.org/realms/x";
     assert_eq!(
-        site.reader(&token(login, "5ba9-2d", &[]), "/home/ann/f").as_deref(),
+        site.reader(&token(login, "5ba9-2d", &[]), "/people/ann/f").as_deref(),
         Some("1001:1000")
     );
-    assert!(!site.reads(&token(login, "other", &[]), "/home/ann/f"));
+    assert!(!site.reads(&token(login, "other", &[]), "/people/ann/f"));
     assert!(
         !site.reads(&token("https://iam.lab.example/", "77-1", &["/lab/writers"]), "/lab/f"),
         "banned"
     );
     assert!(site.reads(&token("https://iam.lab.example/", "77-2", &["/lab/writers"]), "/lab/f"));
     let ann = certificate("/DC=org/DC=example/CN=Ann Example", &[], None);
-    assert_eq!(site.reader(&ann, "/home/ann/f").as_deref(), Some("1001:1000"));
-    assert!(!site.reads(&ann, "/home/bob/f"), "her prefix");
-    assert!(!site.writes(&ann, "/home/ann/f"), "DEFAULT is read only");
+    assert_eq!(site.reader(&ann, "/people/ann/f").as_deref(), Some("1001:1000"));
+    assert!(!site.reads(&ann, "/people/bob/f"), "her prefix");
+    assert!(!site.writes(&ann, "/people/ann/f"), "DEFAULT is read only");
     let guest = certificate("/DC=org/DC=example/CN=Guest", &[], None);
-    assert!(!site.reads(&guest, "/home/f"));
+    assert!(!site.reads(&guest, "/people/f"));
     assert_eq!(site.remark("email:ann@").0, Outcome::NoEquivalent);
     assert_eq!(site.remark("-suppress=audience").0, Outcome::InPart);
     assert_eq!(site.remark("pnfsmanager.enable.acl").0, Outcome::NoEquivalent);

@@ -12,7 +12,7 @@ fn client(migration: &Migration) -> (ClientConfiguration, String) {
         .find(DocumentKind::Client)
         .expect("there are remotes")
         .render("a test");
-    let read = ClientConfiguration::parse(&text, Path::new("/home/ann/client.toml"));
+    let read = ClientConfiguration::parse(&text, Path::new("/people/ann/client.toml"));
     (read.unwrap_or_else(|faults| panic!("{faults}\n{text}")), text)
 }
 

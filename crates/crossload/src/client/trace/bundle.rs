@@ -216,8 +216,8 @@ fn is_token(word: &str) -> bool {
     (word.contains("eyJ") && word.matches('.').count() >= 2) || has_macaroon(word)
 }
 
-/// A macaroon in base64url begins with the length of its first packet in four hexadecimal digits and
-/// the name of this packet, or, in its second format, with the number 2 and a field of type 1 or 2.
+/// A macaroon in base64url begins with the length of its first packet in four hexadecimal digits
+/// and the name of this packet, or, in its second format, with 2 and a field of type 1 or 2.
 fn has_macaroon(word: &str) -> bool {
     let decoded = |at: usize, count: usize| {
         let front = word.as_bytes().get(at..at + count)?;
