@@ -29,7 +29,7 @@ section! {
         /// Addresses for clients: FTS's API and ours.
         listen: Vec<SocketAddr> = Some(vec![SocketAddr::from((Ipv4Addr::LOCALHOST, QUEUE_PORT))]) => RESTART;
         /// Directory for the database and the keys. Created if missing, accessible to its owner
-        /// only. When not set: `/var/lib/crossload/queue` for root, else
+        /// only. When not set: `/var/lib/crossload/queue` for root and in the packages' unit, else
         /// `~/.local/state/crossload/queue`.
         state_directory: Option<PathBuf> = Some(None)
             => RESTART.file(Purpose::Private, "the state directory of the queue");

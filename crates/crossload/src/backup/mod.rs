@@ -28,7 +28,8 @@ const STANDARD: &str = "-";
 /// Makes a backup.
 ///
 /// # Errors
-/// Something cannot be read, or the backup cannot be written.
+/// Something cannot be read, the database of a queue is missing at a place that no key names, or
+/// the backup cannot be written.
 pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
     let file = &options.file;
     let is_piped = file.as_os_str() == STANDARD;
@@ -40,6 +41,9 @@ pub(crate) fn run(options: &BackupOptions) -> Result<(), Failure> {
     let config = std::path::absolute(&options.config).map_err(system)?;
     let (configuration, sources) = configured::load_with_sources(&config)?;
     let mut plan = plan::plan(&config, &configuration, &sources);
+    if let Some(words) = plan.lost_database(&configuration) {
+        return Err(Failure::invalid(words));
+    }
     if let Database::Postgres(url) = State::of(&configuration).with_password(&configuration)?.database {
         plan.postgres = Some(url);
     }

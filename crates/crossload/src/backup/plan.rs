@@ -132,6 +132,20 @@ impl Plan {
         }
     }
 
+    /// Why a database that is missing may be elsewhere: without a configured directory, the place
+    /// is that of the user who asks.
+    pub(super) fn lost_database(&self, configuration: &Configuration) -> Option<String> {
+        let (item, path) = self.place(DATABASE)?;
+        let is_usual = item.kind == Kind::Sqlite && configuration.queue.state_directory.is_none();
+        (is_usual && matches!(path.try_exists(), Ok(false))).then(|| {
+            format!(
+                "the queue has no database at {}, which is the place for this user, since queue.state_directory is \
+                 not set: set it, or run the command as the queue's user",
+                path.display()
+            )
+        })
+    }
+
     fn add(&mut self, role: &str, path: &Path, what: &str, kind: Kind) {
         self.items.push(Item {
             role: role.to_owned(),
@@ -267,6 +281,26 @@ mod tests {
         let shared = planned("[queue]\ndatabase = \"postgres://u@h/n\"\nkey_file = \"k\"\n");
         assert_eq!(shared.place(DATABASE).unwrap().0.kind, Kind::Postgres);
         assert_eq!(path_of(&shared, "queue.key_file"), Some("/base/k".into()));
+    }
+
+    #[test]
+    fn a_database_that_may_be_at_the_place_of_another_user_is_not_passed_over() {
+        let lost = |text: &str| {
+            let configuration = Configuration::parse(text, Path::new("/base"), "x").unwrap();
+            let planned = planned(text);
+            let is_there = path_of(&planned, DATABASE).is_some_and(|path| path.exists());
+            (planned.lost_database(&configuration), is_there)
+        };
+        let (words, is_there) = lost("[queue]\n");
+        assert_eq!(words.is_some(), !is_there);
+        assert!(words.is_none_or(|words| words.contains("queue.state_directory is not set")));
+        for text in [
+            "[queue]\nstate_directory = \"state\"\n",
+            "[queue]\ndatabase = \"postgres://u@h/n\"\n",
+            "[[export]]\npath = \"/a\"\ndirectory = \"/srv\"\n",
+        ] {
+            assert_eq!(lost(text).0, None, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The configuration of a queue, and where it keeps its state.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{DirBuilder, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,10 +18,12 @@ use crate::server::configured;
 use crate::server::secret::load_text;
 use crate::token::now_s;
 
-/// Where root's queue keeps its state.
+/// Where root's queue keeps its state, and that of the packages' unit.
 const SYSTEM_DIRECTORY: &str = "/var/lib/crossload/queue";
 /// Where that of another user does, below its home.
 const USER_DIRECTORY: &str = ".local/state/crossload/queue";
+/// The file of the database in the state directory.
+const DATABASE_NAME: &str = "queue.db";
 /// Where grid hosts keep their certificate, its key and the authorities that they trust.
 const HOST_FILES: &str = "/etc/grid-security";
 /// Where a queue without configuration shows its metrics.
@@ -147,7 +150,18 @@ fn usual_directory() -> PathBuf {
         return PathBuf::from(SYSTEM_DIRECTORY);
     }
     let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);
-    home.join(USER_DIRECTORY)
+    directory_of_user(&home, std::env::var_os("STATE_DIRECTORY").as_deref())
+}
+
+/// Where a queue of a user other than root keeps its state. systemd names the directory of a unit
+/// (`StateDirectory=`, systemd.exec(5)). In that of the packages, the commands that root runs look
+/// too. A queue that was there before stays below the home.
+fn directory_of_user(home: &Path, of_unit: Option<&OsStr>) -> PathBuf {
+    let below_home = home.join(USER_DIRECTORY);
+    match of_unit.is_some_and(|directory| directory == SYSTEM_DIRECTORY) && !below_home.join(DATABASE_NAME).exists() {
+        true => PathBuf::from(SYSTEM_DIRECTORY),
+        false => below_home,
+    }
 }
 
 fn make_directory(directory: &Path) -> Result<(), Failure> {
@@ -167,7 +181,7 @@ impl State {
         Self {
             database: match &queue.database {
                 Some(url) => Database::Postgres(url.clone()),
-                None => Database::Sqlite(directory.join("queue.db")),
+                None => Database::Sqlite(directory.join(DATABASE_NAME)),
             },
             key_file: queue.key_file.clone().unwrap_or_else(|| directory.join("key")),
             uploads: directory.join("uploads"),
@@ -299,6 +313,20 @@ mod tests {
         let for_tests = configured("--anonymous");
         assert!(matches!(for_tests.database, Database::Sqlite(file) if file == directory.path().join("queue.db")));
         assert_eq!(for_tests.usual_admin, None);
+    }
+
+    #[test]
+    fn the_unit_of_the_packages_has_the_directory_of_root() {
+        let home = tempfile::tempdir().unwrap();
+        let place = |of_unit: Option<&str>| directory_of_user(home.path(), of_unit.map(OsStr::new));
+        let below_home = home.path().join(USER_DIRECTORY);
+        assert_eq!(place(Some(SYSTEM_DIRECTORY)), Path::new(SYSTEM_DIRECTORY));
+        for of_unit in [None, Some(""), Some("/var/lib/runner")] {
+            assert_eq!(place(of_unit), below_home, "{of_unit:?}");
+        }
+        std::fs::create_dir_all(&below_home).unwrap();
+        std::fs::write(below_home.join(DATABASE_NAME), "").unwrap();
+        assert_eq!(place(Some(SYSTEM_DIRECTORY)), below_home, "its jobs are there");
     }
 
     #[test]

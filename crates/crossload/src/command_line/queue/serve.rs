@@ -21,7 +21,8 @@ pub(crate) struct QueueServeOptions {
     pub(crate) admin: Option<SocketAddr>,
     /// Directory for the database and the keys
     ///
-    /// Default: /var/lib/crossload/queue for root, else ~/.local/state/crossload/queue.
+    /// Default: /var/lib/crossload/queue for root and in the packages' unit, else
+    /// ~/.local/state/crossload/queue.
     #[arg(long, value_name = "DIR")]
     pub(crate) state_directory: Option<PathBuf>,
     /// Database that several queues share, such as postgres://user@host/name
