@@ -74,6 +74,7 @@ impl<'x, 'c> FileExchange<'x, 'c> {
             size_bytes,
             is_written,
             tag: record.scitag,
+            carries: true,
         };
         telemetry.open(|| record.client(self.http.connection.stream.local_address()), &opening)
     }

@@ -37,6 +37,9 @@ pub struct Opening<'a> {
     pub is_written: bool,
     /// The number with which the client marks its flow (SciTags).
     pub tag: Option<u16>,
+    /// Whether its content goes over this connection. The client that orders a copy opens the file
+    /// for another one.
+    pub carries: bool,
 }
 
 /// A file that a client has open, or had.

@@ -137,7 +137,8 @@ impl Hub {
             path: opening.path,
         };
         let label = inner.marking.get().label(&facts);
-        let (flow, further) = match (label.filter(|_| inner.hears(Hears::Flows)), client.local) {
+        let is_flow = opening.carries && inner.hears(Hears::Flows);
+        let (flow, further) = match (label.filter(|_| is_flow), client.local) {
             (Some(label), Some(local)) => {
                 let own = connection_of(&client, local, opening);
                 let further = || FurtherFlows::new(Marked::new(label, self.clone()), own);

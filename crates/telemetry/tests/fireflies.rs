@@ -80,6 +80,7 @@ impl Site {
             size_bytes: 10,
             is_written,
             tag,
+            carries: true,
         };
         self.hub.open(|| client, &opening)
     }

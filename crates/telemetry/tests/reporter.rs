@@ -37,6 +37,7 @@ fn opening(path: &str, size_bytes: u64, is_written: bool) -> Opening<'_> {
         size_bytes,
         is_written,
         tag: None,
+        carries: true,
     }
 }
 
@@ -128,6 +129,7 @@ fn what_the_files_of_a_login_belong_to_is_told_when_it_changes_and_again_later()
     let open = |site: &Site, tag| {
         let opening = Opening {
             tag,
+            carries: true,
             ..opening("/a", 10, false)
         };
         site.hub.open(|| client(1), &opening)
