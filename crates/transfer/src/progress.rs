@@ -90,6 +90,8 @@ fn index_of(phase: Phase) -> u8 {
 
 impl Default for Inner {
     fn default() -> Self {
+        // The first random number takes a moment.
+        let span = fresh_span();
         Self {
             started: Instant::now(),
             moved_bytes: AtomicU64::new(0),
@@ -106,7 +108,7 @@ impl Default for Inner {
             flow_mark: OnceLock::new(),
             stop: Notify::new(),
             ending: AtomicU8::new(OPEN),
-            span: fresh_span(),
+            span,
             steps: Steps::kept(),
             first_byte_us: AtomicU64::new(0),
         }

@@ -4,7 +4,7 @@ use http_wire::ForwardedHeaders;
 use percent_encoding::percent_decode_str;
 use remote::{Access, Resource};
 use telemetry::TraceSource;
-use types::{Location, Side};
+use types::{Location, Side, is_loopback_host};
 
 use crate::failure::Failure;
 
@@ -63,8 +63,16 @@ impl Collector {
             let pushed = headers.push(name.trim(), &text);
             pushed.map_err(|_| unusable("a malformed header"))?;
         }
+        let has_headers = !headers.is_empty();
         let service = value("OTEL_SERVICE_NAME").unwrap_or_else(|| "crossload-client".to_owned());
-        Self::at(&url, headers, &service).map(Some)
+        let collector = Self::at(&url, headers, &service)?;
+        let place = &collector.place.location;
+        if has_headers && !place.is_encrypted() && !is_loopback_host(place.host()) {
+            return Err(Failure::invalid(
+                "OTEL_EXPORTER_OTLP_HEADERS may hold a credential; give the collector an https URL",
+            ));
+        }
+        Ok(Some(collector))
     }
 
     /// The collector at a URL, for spans of a service of this name; requests have `forwarded`.
@@ -171,6 +179,13 @@ mod tests {
             (found.source.service.as_str(), found.authority().as_str()),
             ("mine", "b")
         );
+        for (place, is_taken) in [
+            ("http://localhost:1", true),
+            ("http://127.0.0.2", true),
+            ("http://b", false),
+        ] {
+            assert_eq!(of(Some(place), &[headers]).is_ok(), is_taken, "{place}");
+        }
         let bad = ("OTEL_EXPORTER_OTLP_HEADERS", "secret");
         let words = of(None, &[at, bad]).err().expect("a failure").words;
         assert!(!words.contains("secret"), "{words}");
