@@ -123,10 +123,37 @@ fn wrong_values_are_refused_in_words() {
         ("queue: {database: {url: \"postgres://u:secret@h/d\"}}", "url"),
         ("redirector: {enabled: true, capabilities: true}", "redirector.networks"),
         ("mesh: {enabled: true}", "mesh.config.endpoint"),
+        ("networkPolicy: {metricsFrom: [{}]}", "metricsFrom"),
     ] {
         let refused = charts.template(&charts.values("wrong", values)).failed_with(1);
         assert!(refused.stderr.contains(words), "{values}: {}", refused.said());
     }
+}
+
+#[test]
+fn a_policy_that_names_no_reader_of_metrics_admits_none() {
+    let test = "a_policy_that_names_no_reader_of_metrics_admits_none";
+    let Some(charts) = available(test, Charts::new("metrics-readers")) else {
+        return;
+    };
+    let policies = |values: &str| {
+        let rendered = charts.template(&charts.values("policy", values)).succeeded();
+        let text = String::from_utf8_lossy(&rendered.stdout).into_owned();
+        let objects = text.split("\n---\n");
+        let policies: Vec<String> = objects
+            .filter(|object| object.contains("kind: NetworkPolicy"))
+            .map(str::to_owned)
+            .collect();
+        assert!(policies.iter().any(|policy| policy.contains("port: data")), "{text}");
+        policies.concat()
+    };
+    let usual = policies("networkPolicy: {enabled: true}");
+    assert!(
+        usual.contains("port: admin") && usual.contains("namespaceSelector"),
+        "{usual}"
+    );
+    let closed = policies("networkPolicy: {enabled: true, metricsFrom: []}");
+    assert!(!closed.contains("port: admin"), "{closed}");
 }
 
 #[test]
