@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use catalog::{copy_of_file, version_in_file, version_in_postgres};
 use nix::unistd::{Gid, Group, Uid, User};
+use rustix::io::Errno;
+use types::ErrorCode;
 use zeroize::Zeroizing;
 
 use super::archive::{Content, ContentKind, Entry};
@@ -64,6 +66,7 @@ pub(super) fn collect(mut plan: Plan, scratch: &Path, with_keys: bool) -> Result
                 Ok(facts) => match item.kind {
                     Kind::Sqlite => collected.add_sqlite(&item, &facts, scratch)?,
                     Kind::History => collected.add_history(&item, &facts, scratch)?,
+                    _ if collected.add_again(&item) => {}
                     _ => collected.add_file(&item)?,
                 },
             },
@@ -96,6 +99,24 @@ fn files_in(directory: &Path, ending: &str, follows_links: bool) -> Result<Vec<P
 }
 
 impl Collected {
+    /// Adds a file that another key names too, as it was when it was read for that one; whether
+    /// there is one.
+    fn add_again(&mut self, item: &Item) -> bool {
+        let mut known = self.entries.iter().zip(&self.contents);
+        let known = known.find(|(entry, _)| Path::new(&entry.path) == item.path);
+        let Some((entry, Content::Bytes(bytes))) = known else {
+            return false;
+        };
+        let (entry, bytes) = (entry.clone(), bytes.clone());
+        self.entries.push(Entry {
+            role: item.role.clone(),
+            what: item.what.clone(),
+            ..entry
+        });
+        self.contents.push(Content::Bytes(bytes));
+        true
+    }
+
     fn add_file(&mut self, item: &Item) -> Result<(), Failure> {
         let system = |cause: std::io::Error| Failure::system(item.path.display(), &cause);
         let file = File::open(&item.path).map_err(system)?;
@@ -113,7 +134,11 @@ impl Collected {
 
     fn add_sqlite(&mut self, item: &Item, facts: &Metadata, scratch: &Path) -> Result<(), Failure> {
         let copy = scratch.join("queue.db");
-        copy_of_file(&item.path, &copy)?;
+        copy_of_file(&item.path, &copy).map_err(|error| match error.code() {
+            // It is the copy that finds no space.
+            ErrorCode::CatalogFull => Failure::system(copy.display(), &Errno::NOSPC.into()),
+            _ => Failure::from(error),
+        })?;
         let version = version_in_file(&copy)?;
         self.add(item, Some(facts), ContentKind::Sqlite, Content::File(copy))?;
         self.note_version(version);

@@ -2,20 +2,23 @@
 //! undone if one fails.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, fchown, lchown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown, lchown};
 use std::path::{Path, PathBuf};
 
 use catalog::prepare_restored_file;
 use nix::unistd::{Group, User};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, open, renameat_with};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 use super::archive::{ContentKind, Entry, Opened, copied, damaged};
 use crate::failure::Failure;
+use crate::limits::REPLACED_FILES_MAX;
 use crate::output;
 
-/// What is appended to the names of files that were replaced.
+/// What is appended to the names of files that were replaced, with a number from the second on.
 pub(super) const BEFORE: &str = ".before-restore";
 /// The files that belong to a database of SQLite.
 const DATABASE_FILES: [&str; 3] = ["", "-wal", "-shm"];
@@ -52,12 +55,62 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// Whether a file has this content. A database with a log has more than is in its file.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) fn has_content(target: &Target, size_bytes: u64, sha256: &str) -> io::Result<bool> {
+    let path = &target.path;
+    if target.entry.content != ContentKind::File && beside(path, "-wal").exists() {
+        return Ok(false);
+    }
+    let is_candidate = |facts: &Metadata| facts.is_file() && facts.len() == size_bytes;
+    let facts = match path.metadata() {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(false),
+        facts => facts?,
+    };
+    if !is_candidate(&facts) {
+        return Ok(false);
+    }
+    // It may have become a pipe meanwhile, or grow.
+    let file = File::from(open(
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    let is_same_file = is_candidate(&file.metadata()?);
+    Ok(is_same_file && copied(&mut file.take(size_bytes), &mut io::sink())?.1 == sha256)
+}
+
+/// Refuses a directory to which a link of another user leads: we would write where that user wants.
+///
+/// # Errors
+/// There is such a link.
+pub(super) fn refuse_links(path: &Path) -> Result<(), Failure> {
+    let own = rustix::process::geteuid().as_raw();
+    let is_foreign = |facts: &Metadata| facts.is_symlink() && facts.uid() != 0 && facts.uid() != own;
+    for directory in path.ancestors().skip(1) {
+        if let Ok(facts) = directory.symlink_metadata()
+            && is_foreign(&facts)
+        {
+            return Err(Failure::invalid(format!(
+                "{} is a link of user {}, which a restore does not follow; name the directory itself in the \
+                 configuration, or make the link yours by chown -h",
+                directory.display(),
+                facts.uid()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Writes everything that is not there yet beside its place. Until [`put`] nothing else is changed,
-/// except that missing directories are made.
+/// except that missing directories are made. Databases that an earlier run has put in their places
+/// are found here.
 ///
 /// # Errors
 /// A file or directory cannot be made; the backup has changed meanwhile.
-pub(super) fn stage(opened: &Opened, targets: &[Target]) -> Result<Vec<Staged>, Failure> {
+pub(super) fn stage(opened: &Opened, targets: &mut [Target]) -> Result<Vec<Staged>, Failure> {
     let mut staged = Vec::new();
     opened.read(|entry, content| {
         let target = targets.iter().find(|target| target.entry.role == entry.role);
@@ -70,14 +123,27 @@ pub(super) fn stage(opened: &Opened, targets: &[Target]) -> Result<Vec<Staged>, 
             }
         }
     })?;
-    for one in &staged {
-        if one.target.entry.content == ContentKind::Sqlite {
-            prepare_restored_file(one.file.path())?;
-            let synced = one.file.as_file().sync_all();
-            synced.map_err(|cause| Failure::system(one.target.path.display(), &cause))?;
+    let mut wanted = Vec::new();
+    for one in staged {
+        if one.target.entry.content == ContentKind::Sqlite && is_in_place(&one)? {
+            let same = targets.iter_mut().filter(|target| target.path == one.target.path);
+            same.for_each(|target| target.now = Now::Same);
+        } else {
+            wanted.push(one);
         }
     }
-    Ok(staged)
+    Ok(wanted)
+}
+
+/// Prepares the database of a queue, which is changed by this in the same way each time; whether
+/// the result is in its place already.
+fn is_in_place(one: &Staged) -> Result<bool, Failure> {
+    let system = |cause: io::Error| Failure::system(one.target.path.display(), &cause);
+    prepare_restored_file(one.file.path())?;
+    one.file.as_file().sync_all().map_err(system)?;
+    let mut prepared = one.file.reopen().map_err(system)?;
+    let (size_bytes, sha256) = copied(&mut prepared, &mut io::sink()).map_err(system)?;
+    has_content(&one.target, size_bytes, &sha256).map_err(system)
 }
 
 fn stage_one(target: &Target, content: &mut dyn Read) -> Result<(Staged, (u64, String)), Failure> {
@@ -156,30 +222,40 @@ fn make_directory(directory: &Path, entry: &Entry, owner: Owner) -> io::Result<(
     Ok(())
 }
 
+/// A file that was replaced.
+pub(super) struct Replaced {
+    /// Where it was.
+    pub(super) from: PathBuf,
+    /// Where it is kept.
+    pub(super) to: PathBuf,
+}
+
 /// What was done so far.
 #[derive(Default)]
 struct Done {
-    /// From where to where.
-    moved: Vec<(PathBuf, PathBuf)>,
+    replaced: Vec<Replaced>,
     placed: Vec<PathBuf>,
 }
 
 impl Done {
-    fn undo(self) {
+    /// Whether everything is as it was.
+    fn undo(self) -> bool {
+        let mut is_undone = true;
         for path in &self.placed {
-            let _ = std::fs::remove_file(path);
+            is_undone &= std::fs::remove_file(path).is_ok();
         }
-        for (from, to) in self.moved.iter().rev() {
-            let _ = std::fs::rename(to, from);
+        for one in self.replaced.iter().rev() {
+            is_undone &= rename_to_free(&one.to, &one.from).is_ok();
         }
+        is_undone
     }
 }
 
-/// Renames everything to its place.
+/// Renames everything to its place; what was replaced.
 ///
 /// # Errors
 /// One cannot be renamed; then the others are as they were.
-pub(super) fn put(staged: Vec<Staged>) -> Result<(), Failure> {
+pub(super) fn put(staged: Vec<Staged>) -> Result<Vec<Replaced>, Failure> {
     let mut done = Done::default();
     let files = staged
         .into_iter()
@@ -187,8 +263,11 @@ pub(super) fn put(staged: Vec<Staged>) -> Result<(), Failure> {
     for one in files {
         let path = one.target.path.clone();
         if let Err(cause) = put_one(one, &mut done) {
-            done.undo();
-            let words = format!("cannot replace {}; everything was put back", path.display());
+            let result = match done.undo() {
+                true => "everything was put back".to_owned(),
+                false => format!("not everything could be put back: look for names with {BEFORE}"),
+            };
+            let words = format!("cannot replace {}; {result}", path.display());
             return Err(Failure::system(words, &cause));
         }
     }
@@ -197,7 +276,7 @@ pub(super) fn put(staged: Vec<Staged>) -> Result<(), Failure> {
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
         synced.map_err(|cause| Failure::system(directory.display(), &cause))?;
     }
-    Ok(())
+    Ok(done.replaced)
 }
 
 fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
@@ -206,10 +285,11 @@ fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
         ContentKind::File | ContentKind::Postgres => &DATABASE_FILES[..1],
         ContentKind::Sqlite | ContentKind::History => &DATABASE_FILES[..],
     };
+    let kept = kept_name(&path, suffixes)?;
     for suffix in suffixes {
-        let (from, to) = (beside(&path, suffix), beside(&beside(&path, BEFORE), suffix));
-        match std::fs::rename(&from, &to) {
-            Ok(()) => done.moved.push((from, to)),
+        let (from, to) = (beside(&path, suffix), beside(&kept, suffix));
+        match rename_to_free(&from, &to) {
+            Ok(()) => done.replaced.push(Replaced { from, to }),
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}
             Err(cause) => return Err(cause),
         }
@@ -217,6 +297,31 @@ fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
     one.file.persist_noclobber(&path).map_err(|error| error.error)?;
     done.placed.push(path);
     Ok(())
+}
+
+/// The name for a file that is replaced: that of no file which an earlier restore has kept, nor
+/// of one that belongs to it.
+fn kept_name(path: &Path, suffixes: &[&str]) -> io::Result<PathBuf> {
+    let is_free = |name: &PathBuf| {
+        let mut names = suffixes.iter().map(|suffix| beside(name, suffix));
+        names.all(|name| matches!(name.symlink_metadata(), Err(cause) if cause.kind() == ErrorKind::NotFound))
+    };
+    let first = std::iter::once(beside(path, BEFORE));
+    let others = (2..=REPLACED_FILES_MAX).map(|number| beside(path, &format!("{BEFORE}.{number}")));
+    first.chain(others).find(is_free).ok_or_else(|| {
+        io::Error::other(format!(
+            "{REPLACED_FILES_MAX} files are kept from earlier restores; remove those with {BEFORE} in their names"
+        ))
+    })
+}
+
+/// Renames a file, but never over another one.
+fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can refuse.
+        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => std::fs::rename(from, to),
+        renamed => renamed.map_err(io::Error::from),
+    }
 }
 
 #[cfg(test)]
@@ -242,25 +347,59 @@ mod tests {
         }
     }
 
+    fn staged(path: &Path) -> Staged {
+        stage_one(&target(path), &mut b"new".as_slice()).unwrap().0
+    }
+
     #[test]
     fn a_rename_that_fails_undoes_those_before_it() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
-        let staged = |name: &str| stage_one(&target(&at(name)), &mut b"new".as_slice()).unwrap().0;
         std::fs::write(at("one"), "old").unwrap();
         std::fs::write(at("two"), "old").unwrap();
-        // The old file cannot get this name.
-        std::fs::create_dir_all(at("two.before-restore/x")).unwrap();
-        let failure = put(vec![staged("one"), staged("two")]).unwrap_err();
+        let lost = staged(&at("two"));
+        std::fs::remove_file(lost.file.path()).unwrap();
+        let failure = put(vec![staged(&at("one")), lost]).err().unwrap();
         assert!(failure.words.contains("everything was put back"), "{}", failure.words);
         for name in ["one", "two"] {
             assert_eq!(std::fs::read_to_string(at(name)).unwrap(), "old", "{name}");
         }
-        put(vec![staged("one"), staged("made/three")]).unwrap();
+        put(vec![staged(&at("one")), staged(&at("made/three"))]).unwrap();
         for (name, content) in [("one", "new"), ("one.before-restore", "old"), ("made/three", "new")] {
             assert_eq!(std::fs::read_to_string(at(name)).unwrap(), content, "{name}");
         }
         let mode = |name: &str| at(name).metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("one"), mode("made")), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_file_that_was_kept_is_never_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for (number, kept) in ["db.before-restore", "db.before-restore.2"].into_iter().enumerate() {
+            std::fs::write(at("db"), number.to_string()).unwrap();
+            let mut database = staged(&at("db"));
+            database.target.entry.content = ContentKind::History;
+            let replaced = put(vec![database]).unwrap();
+            assert_eq!(replaced[0].to, at(kept));
+        }
+        // A log without its database takes a name too.
+        std::fs::write(at("db.before-restore.3-wal"), "log").unwrap();
+        std::fs::write(at("db-wal"), "2").unwrap();
+        let mut database = staged(&at("db"));
+        database.target.entry.content = ContentKind::History;
+        put(vec![database]).unwrap();
+        for (name, content) in [
+            ("db", "new"),
+            ("db.before-restore", "0"),
+            ("db.before-restore.2", "1"),
+            ("db.before-restore.3-wal", "log"),
+            ("db.before-restore.4", "new"),
+            ("db.before-restore.4-wal", "2"),
+        ] {
+            assert_eq!(std::fs::read_to_string(at(name)).unwrap(), content, "{name}");
+        }
+        // Nor by an undo.
+        assert!(rename_to_free(&at("db"), &at("db.before-restore")).is_err());
     }
 }

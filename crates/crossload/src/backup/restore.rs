@@ -1,21 +1,21 @@
 //! `crossload restore`: checks a backup and what is there, then puts everything in its place, or
 //! nothing.
 
+use std::collections::HashMap;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, TABLES_VERSION, version_in_postgres};
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::Zeroizing;
 
-use super::archive::{ContentKind, Entry, List, Opened, sum_of};
+use super::archive::{ContentKind, Entry, List, Opened};
 use super::place::{self, BEFORE, Now, Staged, Target, beside};
 use super::plan::{self, CONFIGURATION, Kind, PASSWORD, Plan, more_directory};
 use super::postgres;
 use crate::command_line::RestoreOptions;
 use crate::failure::Failure;
-use crate::limits::BACKUP_FILE_BYTES_MAX;
 use crate::output;
 use crate::queue::state::{Database, State, password_setting};
 use crate::server::configured;
@@ -37,14 +37,18 @@ pub(super) fn run(options: &RestoreOptions) -> Result<(), Failure> {
     let (targets, unplaced) = targets(&list, &plan, options.keep_config)?;
     check_versions(&targets)?;
     let _locks = lock_databases(&targets)?;
-    let targets = look(targets, plan.postgres.as_deref())?;
+    let mut targets = look(targets, plan.postgres.as_deref())?;
     refuse_others(&targets, options.replace)?;
+    let mut replaced = Vec::new();
     if !options.dry_run {
-        let staged = place::stage(&opened, &targets)?;
+        let staged = place::stage(&opened, &mut targets)?;
         restore_postgres(&staged, plan.postgres.as_deref(), options.replace)?;
-        place::put(staged)?;
+        replaced = place::put(staged)?;
     }
     report(&list, &targets, &unplaced, options.dry_run);
+    for one in replaced {
+        output::line(&format!("kept {} as {}", one.from.display(), one.to.display()));
+    }
     Ok(())
 }
 
@@ -137,7 +141,42 @@ fn targets(list: &List, plan: &Plan, keeps_config: bool) -> Result<(Vec<Target>,
             None => return Err(unplaced(entry)),
         }
     }
-    Ok((targets, unplaced_entries))
+    Ok((one_per_place(targets)?, unplaced_entries))
+}
+
+/// Several keys may name one file, which is restored once.
+fn one_per_place(targets: Vec<Target>) -> Result<Vec<Target>, Failure> {
+    let mut places = HashMap::new();
+    let mut kept: Vec<Target> = Vec::new();
+    for target in targets {
+        let place = without_links(&target.path);
+        let Some(known) = places.get(&place).map(|at: &usize| &kept[*at].entry) else {
+            places.insert(place, kept.len());
+            kept.push(target);
+            continue;
+        };
+        if (known.content, &known.sha256) != (target.entry.content, &target.entry.sha256) {
+            return Err(Failure::invalid(format!(
+                "the configuration names {} for {} and for {}, and they differ in the backup ({}, {}); name two files",
+                target.path.display(),
+                known.what,
+                target.entry.what,
+                known.path,
+                target.entry.path
+            )));
+        }
+    }
+    Ok(kept)
+}
+
+/// A path with its directory's real name, as far as that exists.
+fn without_links(path: &Path) -> PathBuf {
+    let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
+    match (directory, path.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        // Spelled without `.` and doubled slashes.
+        _ => path.components().collect(),
+    }
 }
 
 /// A database of a later release is of no use here.
@@ -198,6 +237,7 @@ fn look(targets: Vec<Target>, postgres: Option<&str>) -> Result<Vec<Target>, Fai
 fn look_at_file(target: &Target) -> Result<Now, Failure> {
     let system = |cause: std::io::Error| Failure::system(target.path.display(), &cause);
     let is_database = target.entry.content != ContentKind::File;
+    place::refuse_links(&target.path)?;
     match target.path.symlink_metadata() {
         Err(cause) if cause.kind() == ErrorKind::NotFound => {
             let has_log = is_database && beside(&target.path, "-wal").exists();
@@ -209,10 +249,10 @@ fn look_at_file(target: &Target) -> Result<Now, Failure> {
             target.path.display(),
             target.entry.what
         ))),
-        Ok(facts) if is_database || facts.len() > BACKUP_FILE_BYTES_MAX => Ok(Now::Other),
+        // It is prepared before it is put there, and compared then.
+        Ok(_) if target.entry.content == ContentKind::Sqlite => Ok(Now::Other),
         Ok(_) => {
-            let bytes = Zeroizing::new(std::fs::read(&target.path).map_err(system)?);
-            let is_same = sum_of(&bytes) == target.entry.sha256;
+            let is_same = place::has_content(target, target.entry.size_bytes, &target.entry.sha256).map_err(system)?;
             Ok(if is_same { Now::Same } else { Now::Other })
         }
     }
@@ -241,7 +281,7 @@ fn refuse_others(targets: &[Target], replaces: bool) -> Result<(), Failure> {
     }
     Err(Failure::invalid(format!(
         "something else is there already, and nothing was changed:\n{}\nGive --replace to replace it; files that were \
-         there are kept as NAME{BEFORE}, a database in PostgreSQL is not",
+         there are kept as NAME{BEFORE} (or with a number behind it), a database in PostgreSQL is not",
         others.join("\n")
     )))
 }

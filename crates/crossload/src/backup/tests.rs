@@ -151,6 +151,98 @@ fn what_is_there_is_replaced_only_if_that_is_wanted() {
 }
 
 #[test]
+fn a_file_that_two_keys_name_is_kept_once() {
+    let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
+    let backup = files.at("backup");
+    let text = TEXT.replace("host.key", "host.pem").replace(
+        "secret_file = \"secret\"\n",
+        "secret_file = \"secret\"\nold_secret_files = [\"./secret\"]\n",
+    );
+    here.write("crossload.toml", &text);
+    here.back_up(&backup, true).unwrap();
+    for name in ["host.pem", "secret"] {
+        here.write(name, "another");
+    }
+    here.restore_from(&backup, |options| options.replace = true).unwrap();
+    for (name, content) in [("host.pem", "certificate"), ("secret", "macaroon secret")] {
+        assert_eq!(here.read(name).as_deref(), Some(content), "{name}");
+        let kept = here.read(&format!("{name}.before-restore"));
+        assert_eq!(kept.as_deref(), Some("another"), "{name}");
+        assert_eq!(here.read(&format!("{name}.before-restore.2")), None, "{name}");
+    }
+    // Where it has one place, two contents cannot go.
+    for name in ["old", "crossload.toml"] {
+        here.write(name, &text.replace("./secret", "old"));
+    }
+    let second = files.at("second");
+    here.back_up(&second, true).unwrap();
+    there.write("crossload.toml", &text);
+    let refused = there.restore_from(&second, |options| options.keep_config = true);
+    let refused = refused.unwrap_err().words;
+    assert!(refused.contains("name two files"), "{refused}");
+    assert_eq!(there.read("secret"), None);
+}
+
+#[test]
+fn a_restore_that_is_repeated_keeps_what_was_there_first() {
+    let (place, files) = (Place::empty(), Place::empty());
+    let backup = files.at("backup");
+    place.write(
+        "crossload.toml",
+        "[queue]\nlisten = [\"127.0.0.1:0\"]\nstate_directory = \"state\"\n",
+    );
+    place.write("state/key", "key");
+    let runtime = execution::single_thread_runtime().unwrap();
+    runtime.block_on(async {
+        let catalog = catalog::Catalog::open_sqlite(&place.at("state/queue.db"))
+            .await
+            .unwrap();
+        catalog.close().await;
+    });
+    place.back_up(&backup, false).unwrap();
+    let kept = |name: &str| fs::read(place.at(&format!("state/queue.db.before-restore{name}"))).ok();
+    let replace = || place.restore_from(&backup, |options| options.replace = true).unwrap();
+    fs::write(place.at("state/queue.db"), "first").unwrap();
+    fs::write(place.at("state/queue.db-wal"), "its log").unwrap();
+    replace();
+    replace();
+    assert_eq!(kept("").as_deref(), Some(&b"first"[..]));
+    assert_eq!(kept("-wal").as_deref(), Some(&b"its log"[..]));
+    assert_eq!(kept(".2"), None, "it was in its place");
+    fs::write(place.at("state/queue.db"), "second").unwrap();
+    replace();
+    assert_eq!(kept("").as_deref(), Some(&b"first"[..]));
+    assert_eq!(kept(".2").as_deref(), Some(&b"second"[..]));
+}
+
+#[test]
+fn pipes_and_links_of_others_do_not_lead_a_restore_astray() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
+    let backup = files.at("backup");
+    here.back_up(&backup, false).unwrap();
+    let mode = Mode::RUSR | Mode::WUSR;
+    mknodat(CWD, there.at("secret"), FileType::Fifo, mode, 0).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", there.at("delegation.key")).unwrap();
+    let refused = there.restore_from(&backup, |_| ()).unwrap_err().words;
+    assert!(
+        refused.contains("secret") && refused.contains("delegation.key"),
+        "{refused}"
+    );
+
+    let link = there.at("delegated");
+    std::os::unix::fs::symlink(files.directory.path(), &link).unwrap();
+    if std::os::unix::fs::lchown(&link, Some(1), None).is_err() {
+        eprintln!("skipped: only root can make a link of another user");
+        return;
+    }
+    let replaced = there.restore_from(&backup, |options| options.replace = true);
+    let refused = replaced.unwrap_err().words;
+    assert!(refused.contains("is a link of user 1"), "{refused}");
+    assert_eq!(there.read("crossload.toml"), None);
+}
+
+#[test]
 fn the_state_goes_where_a_kept_configuration_says() {
     let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
     let backup = files.at("backup");
