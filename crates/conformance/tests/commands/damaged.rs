@@ -131,7 +131,7 @@ fn an_upload_that_is_damaged_before_a_server_of_others_files_names_what_may_rema
     );
     let front = lab.crossload(options).expect("a server");
     let relay = Relay::start(SocketAddr::from((Ipv4Addr::LOCALHOST, front.port()))).expect("a relay");
-    fs::write(xrootd.data().join("f"), OLD).expect("a file");
+    lab.upload(&front.url("/data/f"), OLD, &[]).expect(201);
     relay.set_fault(Fault::FlipBitAfter(Direction::ToTarget, FLIPPED), usize::MAX);
     let file = lab.file(&bytes(SIZE, 44));
     let target = through(&relay, "f");

@@ -206,6 +206,8 @@ fn lines_about_this_machine(site: &Site, all: &mut JsonLines) {
     );
     let admin = server.admin_url("").expect("an admin door");
     add("healthy", &["healthy", "--json", &admin], &[]);
+    let theirs = shown(&lab.file(b"all.export /data\nxrd.port 1094\n"));
+    add("migration", &["migrate", "xrootd", "--json", &theirs], &[]);
     let line = br#"{"time":"2026-11-30T06:00:01.500Z","event":"request","request_id":"65f2a1c09b3d"}"#;
     let log = shown(&lab.file(line));
     add("trace", &["trace", "--json", "65f2a1c09b3d", "--log", &log], &[]);
@@ -246,7 +248,7 @@ fn json_fits_its_schema() {
 /// Commands whose JSON has a schema, by the test above; those of `queue`, `node`, `why` and `top`
 /// by the tests of queues, clusters and pages, that of `cleanup` by those of S3, that of `report`
 /// by its own.
-const WITH_SCHEMA: [&str; 78] = [
+const WITH_SCHEMA: [&str; 83] = [
     "cache ls",
     "cache stat",
     "cache evict",
@@ -284,6 +286,11 @@ const WITH_SCHEMA: [&str; 78] = [
     "explain",
     "check",
     "healthy",
+    "migrate xrootd",
+    "migrate dcache",
+    "migrate storm",
+    "migrate fts",
+    "migrate gfal",
     "smoke",
     "mesh",
     "stress",
