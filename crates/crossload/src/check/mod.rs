@@ -36,6 +36,7 @@ mod spool;
 mod storage;
 #[cfg(test)]
 mod tests;
+mod traces;
 mod trust;
 mod unlisted;
 mod upstream;
@@ -233,6 +234,7 @@ fn check_both(configuration: &Configuration, lines: &Lines, environment: &Enviro
     findings.extend(history::check(configuration, lines));
     findings.extend(manual::check(configuration, lines));
     findings.extend(sign_in::check(configuration, lines));
+    findings.extend(traces::check(configuration, lines));
     findings.push(machine::descriptors(
         limits.connections,
         limits.transfers,
@@ -367,6 +369,7 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
     findings.extend(listeners::check_doors(configuration, lines, &doors).await);
     findings.extend(cms::check_managers(configuration, lines).await);
     findings.extend(monitoring::check(configuration, lines).await);
+    findings.extend(traces::check_collector(configuration, lines).await);
     let (server_trust, _) = ClientTls::load(&Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

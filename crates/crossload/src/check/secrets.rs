@@ -1,4 +1,4 @@
-//! Checks secret files, which only the server's user may read.
+//! Checks secret files, which other users may not read.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl SecretFile {
             _ => Ok(()),
         };
         match read {
-            Ok(()) => Finding::ok("secret", format!("only its owner may read {shown}")),
+            Ok(()) => Finding::ok("secret", format!("other users may not read {shown}")),
             Err(failure) => Finding::error("secret_unusable", failure.words)
                 .at(self.position.clone())
                 .change("fill it with base64 of at least 32 random bytes: openssl rand -base64 -out FILE 64"),

@@ -32,7 +32,7 @@ pub(super) fn start(configuration: &Configuration, usual_service: &str, log: &Lo
     let Some(url) = &wanted.endpoint else {
         return Ok(Traces::default());
     };
-    let headers = wanted.headers_file.as_deref().map(read_headers).transpose()?;
+    let headers = wanted.headers_file.as_deref().map(load_headers).transpose()?;
     let service = wanted.service.as_deref().unwrap_or(usual_service);
     let collector = Collector::at(url, headers.unwrap_or_default(), service)?;
     let (tls, _) = ClientTls::load(&trust(configuration))?;
@@ -45,16 +45,21 @@ pub(super) fn start(configuration: &Configuration, usual_service: &str, log: &Lo
     Ok(Traces::start(collector, new_client(tls), sampler, report))
 }
 
-/// Reads header lines from a file that only its owner may read.
-fn read_headers(file: &Path) -> Result<ForwardedHeaders, Failure> {
+/// Reads header lines from a file that others may not read.
+///
+/// # Errors
+/// Others may access the file, it cannot be read, or a line is no header.
+pub(crate) fn load_headers(file: &Path) -> Result<ForwardedHeaders, Failure> {
+    let what = "headers for the trace collector";
     let mut headers = ForwardedHeaders::default();
-    for line in secret::load_passwords(file)? {
+    let text = secret::load_text(what, file)?;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let pushed = line
             .split_once(':')
             .map(|(name, value)| headers.push(name.trim(), value.trim()));
         // The line may hold a secret.
         if !matches!(pushed, Some(Ok(()))) {
-            let words = format!("{}: a line is no header; write Name: value", file.display());
+            let words = format!("{what} {}: a line is no header; write Name: value", file.display());
             return Err(Failure::invalid(words));
         }
     }
