@@ -157,6 +157,30 @@ fn a_policy_that_names_no_reader_of_metrics_admits_none() {
 }
 
 #[test]
+fn a_pod_drains_itself_and_takes_tokens_for_each_port_of_its_services() {
+    let test = "a_pod_drains_itself_and_takes_tokens_for_each_port_of_its_services";
+    let Some(charts) = available(test, Charts::new("joined")) else {
+        return;
+    };
+    let values = "tls: {existingSecret: c}\nredirector: {enabled: true, publicHost: se.example}\nendpoint:\n  \
+                  publicHosts: [d.example]\n  config: {cluster: {operators: [\"group:/atlas\"]}}\n";
+    let text = charts.template(&charts.values("joined", values)).succeeded().text();
+    let operators = "operators = [\"address:127.0.0.1\", \"address:::1\", \"group:/atlas\"]";
+    assert!(text.contains(operators), "{text}");
+    let lists: Vec<&str> = text.lines().filter(|line| line.contains("audiences = ")).collect();
+    let [endpoint, redirector] = lists[..] else {
+        panic!("{text}");
+    };
+    for host in ["d.example", "se.example"] {
+        for form in ["", ":443", ":1094"] {
+            let url = format!("\"https://{host}{form}\"");
+            assert!(endpoint.contains(&url), "{url}: {endpoint}");
+            assert!(host == "d.example" || redirector.contains(&url), "{url}: {redirector}");
+        }
+    }
+}
+
+#[test]
 fn the_chart_has_the_rules_and_boards_of_the_repository() {
     let same = |inside: &str, outside: &str| {
         let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file");

@@ -91,6 +91,36 @@ bus:
   password_file: /etc/crossload/bus/password
 {{- end }}
 
+{{/*
+The URLs of hosts at a component's ports, as audiences of tokens: (list ROOT COMPONENT HOSTS). Clients write the port 443,
+or leave it out.
+*/}}
+{{- define "crossload.audiences" -}}
+{{- $root := index . 0 -}}
+{{- $values := get $root.Values (index . 1) -}}
+{{- $scheme := include "crossload.scheme" $root -}}
+{{- $ports := list (int $values.port) -}}
+{{- if not $values.hostNetwork -}}
+{{- $ports = append $ports (int $values.service.httpsPort) -}}
+{{- end -}}
+{{- $urls := list -}}
+{{- range $host := index . 2 -}}
+{{- range $ports -}}
+{{- $urls = append $urls (printf "%s://%s:%d" $scheme $host .) -}}
+{{- if eq . 443 -}}
+{{- $urls = append $urls (printf "%s://%s" $scheme $host) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (uniq $urls) -}}
+{{- end }}
+
+{{/* A list of the chart with what a section of the given configuration adds: (list OWN CONFIG SECTION KEY). */}}
+{{- define "crossload.joined" -}}
+{{- $section := default dict (get (index . 1) (index . 2)) -}}
+{{- toJson (concat (index . 0) (default list (get $section (index . 3))) | uniq) -}}
+{{- end }}
+
 {{/* The configuration of an endpoint as a map in YAML: (list ROOT NUMBER), without a number of all pods. */}}
 {{- define "crossload.endpointConfig" -}}
 {{- $root := index . 0 -}}
@@ -101,16 +131,25 @@ bus:
 {{- $_ := set $own "macaroons" (dict "secret_file" "/etc/crossload/secrets/macaroons/secret") -}}
 {{- end -}}
 {{- $_ := set $own "tokens" (dict "state_directory" "/var/lib/crossload/issuers") -}}
+{{- $given := deepCopy $endpoint.config -}}
+{{- $hosts := list (include "crossload.serviceHost" (list $root "endpoint")) -}}
 {{- if gt (len .) 1 -}}
 {{- $url := include "crossload.podUrl" . -}}
 {{- $_ := set $common.server "name" $url -}}
 {{- $redirector := $root.Values.redirector -}}
-{{- if $redirector.enabled -}}
-{{- if $redirector.publicHost -}}
-{{- $scheme := include "crossload.scheme" $root -}}
-{{- $front := printf "%s://%s:%d" $scheme $redirector.publicHost (int $redirector.port) -}}
-{{- $_ := set $own.tokens "audiences" (list $url $front) -}}
+{{- $hosts = prepend $hosts (include "crossload.podHost" .) -}}
+{{- if $endpoint.publicHosts -}}
+{{- $hosts = prepend $hosts (index $endpoint.publicHosts (int (index . 1))) -}}
 {{- end -}}
+{{- $audiences := include "crossload.audiences" (list $root "endpoint" $hosts) | fromJsonArray -}}
+{{- if and $redirector.enabled $redirector.publicHost -}}
+{{- $fronts := list $redirector.publicHost (include "crossload.serviceHost" (list $root "redirector")) -}}
+{{- $audiences = concat $audiences (include "crossload.audiences" (list $root "redirector" $fronts) | fromJsonArray) -}}
+{{- $_ := set $own.tokens "audiences" $audiences -}}
+{{- else if $endpoint.publicHosts -}}
+{{- $_ := set $own.tokens "audiences" $audiences -}}
+{{- end -}}
+{{- if $redirector.enabled -}}
 {{- range $redirector.networks -}}
 {{- $_ := set $own.cluster "redirectors" (append (default list $own.cluster.redirectors) (printf "address:%s" .)) -}}
 {{- end -}}
@@ -126,8 +165,16 @@ bus:
 {{- end -}}
 {{- else if $endpoint.publicHost -}}
 {{- $_ := set $common.server "name" (printf "%s://%s:%d" (include "crossload.scheme" $root) $endpoint.publicHost (int $endpoint.port)) -}}
+{{- $hosts = prepend $hosts $endpoint.publicHost -}}
+{{- $_ := set $own.tokens "audiences" (include "crossload.audiences" (list $root "endpoint" $hosts) | fromJsonArray) -}}
 {{- end -}}
-{{- $config := mergeOverwrite $common $own (deepCopy $endpoint.config) -}}
+{{/* Without these operators, a pod could not drain itself before it ends. */}}
+{{- range $key, $names := pick $own.cluster "operators" "redirectors" -}}
+{{- if $given.cluster -}}
+{{- $_ := set $given.cluster $key (include "crossload.joined" (list $names $given "cluster" $key) | fromJsonArray) -}}
+{{- end -}}
+{{- end -}}
+{{- $config := mergeOverwrite $common $own $given -}}
 {{- range $config.export -}}
 {{- if hasKey . "s3" -}}
 {{- if and $endpoint.s3.existingSecret (not (hasKey . "s3_secret_key_file")) -}}
@@ -152,6 +199,10 @@ bus:
 {{- $_ := set $config "macaroons" (dict "secret_file" "/etc/crossload/secrets/macaroons/secret") -}}
 {{- end -}}
 {{- $_ := set $config "tokens" (dict "state_directory" "/var/lib/crossload/issuers") -}}
+{{- if $redirector.publicHost -}}
+{{- $hosts := list $redirector.publicHost (include "crossload.serviceHost" (list . "redirector")) -}}
+{{- $_ := set $config.tokens "audiences" (include "crossload.audiences" (list . "redirector" $hosts) | fromJsonArray) -}}
+{{- end -}}
 {{- if $redirector.capabilities -}}
 {{- $_ := set $config "hand_over" (dict "key_file" "/etc/crossload/secrets/capabilities/key") -}}
 {{- $_ := set $config "redirector" (dict "capabilities" true) -}}
