@@ -4,7 +4,7 @@
 use credentials::Activities;
 use policy::{Rule, Who};
 
-use super::facts::{Facts, Named, Role};
+use super::facts::{Binding, Facts, Method, Named, Role, is_open};
 use super::values::{host_and_port, size, size_bytes};
 use crate::document::DocumentKind;
 use crate::source::Source;
@@ -97,16 +97,23 @@ impl Facts<'_> {
     /// Whether no client gets in without a credential: sessions authenticate, by more than a name
     /// or an address, and there is no HTTP, which asks for none.
     pub(super) fn demands_credentials(&self) -> bool {
-        let (methods, _) = self.methods();
-        let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");
-        self.http.is_none() && !methods.is_empty() && !methods.iter().any(is_open)
+        self.http.is_none() && self.must_authenticate()
     }
 
-    /// The methods of all clients, by name, with the line that says so.
+    /// Whether clients of some hosts must authenticate, by more than a name or an address. Here the
+    /// same holds for all hosts, so that the strictest line decides.
+    fn must_authenticate(&self) -> bool {
+        let is_of_all = self.bindings.iter().any(|binding| binding.hosts == "*");
+        let is_open = |method: &Method| is_open(&method.name);
+        let is_listed = !is_of_all && !self.methods.is_empty() && !self.methods.iter().any(is_open);
+        is_listed || self.bindings.iter().any(Binding::is_strict)
+    }
+
+    /// The methods of hosts without a line of their own, by name, with the line that says so.
     fn methods(&self) -> (Vec<String>, Option<Source>) {
         let of_all = self.bindings.iter().rev().find(|binding| binding.hosts == "*");
         let listed = || self.methods.iter().map(|method| method.name.clone()).collect();
-        match of_all.or(self.bindings.first()) {
+        match of_all {
             Some(binding) if !binding.methods.is_empty() => {
                 let methods = binding.methods.iter().filter(|method| *method != "none");
                 (methods.cloned().collect(), Some(binding.source.clone()))
@@ -115,15 +122,23 @@ impl Facts<'_> {
         }
     }
 
-    fn openness(&self) -> Openness {
-        let (methods, _) = self.methods();
-        let is_open = |method: &String| matches!(method.as_str(), "unix" | "host");
+    fn openness(&mut self) -> Openness {
         let is_judged = self.authorize.is_some() || self.authorize_elsewhere.is_some() || self.is_incomplete;
-        match is_judged {
-            true => Openness::Judged,
-            false if methods.is_empty() || methods.iter().any(is_open) => Openness::Anyone,
-            false => Openness::Authenticated,
+        let elsewhere = self.methods_elsewhere.take();
+        if is_judged {
+            return Openness::Judged;
         }
+        if self.must_authenticate() {
+            return Openness::Authenticated;
+        }
+        let Some(source) = elsewhere else {
+            return Openness::Anyone;
+        };
+        let words =
+            "holds for another host, program or instance: clients without a credential may do nothing here, too";
+        let advice = "Name the --instance and --host of the service, or set anonymous in [[export]]";
+        self.migration.in_part(&source, words, advice);
+        Openness::Authenticated
     }
 
     fn authentication(&mut self) {

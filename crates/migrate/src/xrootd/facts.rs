@@ -50,6 +50,18 @@ pub(crate) struct Binding {
     pub(crate) source: Source,
 }
 
+impl Binding {
+    /// Whether these hosts must show more than a name or an address.
+    pub(crate) fn is_strict(&self) -> bool {
+        !self.methods.iter().any(|method| is_open(method))
+    }
+}
+
+/// Whether clients choose what they say by a method: `none`, their name, their address.
+pub(crate) fn is_open(method: &str) -> bool {
+    matches!(method, "none" | "unix" | "host")
+}
+
 /// A bucket of the S3 plug-in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bucket {
@@ -97,6 +109,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) is_incomplete: bool,
     /// `ofs.authorize` in a branch that does not hold.
     pub(crate) authorize_elsewhere: Option<Source>,
+    /// A demand for authentication in such a branch.
+    pub(crate) methods_elsewhere: Option<Source>,
     /// `ofs.authorize`.
     pub(crate) authorize: Option<Source>,
     pub(crate) authdb: Option<Named>,
@@ -153,6 +167,7 @@ impl<'a> Facts<'a> {
             bindings: Vec::new(),
             is_incomplete: false,
             authorize_elsewhere: None,
+            methods_elsewhere: None,
             authorize: None,
             authdb: None,
             space: None,

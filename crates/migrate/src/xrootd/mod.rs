@@ -16,6 +16,8 @@ mod http;
 mod known;
 mod lines;
 mod monitoring;
+#[cfg(test)]
+mod narrowing;
 mod proxy;
 mod security;
 mod storage;
@@ -72,9 +74,16 @@ pub(crate) fn migrate(order: &Order, files: &dyn Files) -> Result<Migration, Unr
         }
     }
     for source in server.skipped.iter().filter(|source| seen.insert((*source).clone())) {
-        if source.text.split_whitespace().next() == Some("ofs.authorize") {
-            facts.authorize_elsewhere = Some(source.clone());
-            continue;
+        let mut line = source.text.split_whitespace();
+        match line.next() {
+            Some("ofs.authorize") => {
+                facts.authorize_elsewhere = Some(source.clone());
+                continue;
+            }
+            Some("sec.protocol" | "sec.protbind") if !line.any(facts::is_open) => {
+                facts.methods_elsewhere = Some(source.clone());
+            }
+            _ => {}
         }
         let words = "is for another host, program or instance (--host, --instance)";
         facts.migration.not_needed(source, words);
