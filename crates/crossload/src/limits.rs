@@ -275,8 +275,8 @@ pub(crate) const STOP_TIMEOUT_MARGIN: Duration = Duration::from_secs(10);
 pub(crate) const BACKUP_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Files in a backup.
 pub(crate) const BACKUP_FILES_MAX: usize = 100_000;
-/// Files that restores have replaced, and kept under numbered names, at one place.
-pub(crate) const REPLACED_FILES_MAX: usize = 1000;
+/// Files that are kept under numbered names when others took their place.
+pub(crate) const KEPT_FILES_MAX: usize = 1000;
 /// Largest list of what is in a backup.
 pub(crate) const BACKUP_LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Time in which a service that was ready before an upgrade must be ready again.

@@ -16,6 +16,7 @@ mod explain;
 mod failure;
 mod file_size;
 mod input_file;
+mod kept_files;
 mod limits;
 mod log_search;
 mod logins;

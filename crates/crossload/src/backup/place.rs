@@ -1,7 +1,6 @@
 //! Puts restored files in their places: first beside them, then all of them by renames, which are
 //! undone if one fails.
 
-use std::ffi::OsString;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown, lchown};
@@ -9,19 +8,16 @@ use std::path::{Path, PathBuf};
 
 use catalog::prepare_restored_file;
 use nix::unistd::{Group, User};
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags, open, renameat_with};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
 use tempfile::NamedTempFile;
 
 use super::archive::{ContentKind, Entry, Opened, copied, damaged};
 use crate::failure::Failure;
-use crate::limits::REPLACED_FILES_MAX;
+use crate::kept_files::{DATABASE_FILES, beside, free_name, rename_to_free};
 use crate::output;
 
 /// What is appended to the names of files that were replaced, with a number from the second on.
 pub(super) const BEFORE: &str = ".before-restore";
-/// The files that belong to a database of SQLite.
-const DATABASE_FILES: [&str; 3] = ["", "-wal", "-shm"];
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
@@ -46,13 +42,6 @@ pub(super) enum Now {
 pub(super) struct Staged {
     pub(super) target: Target,
     pub(super) file: NamedTempFile,
-}
-
-/// A path with this at its end.
-pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 /// Whether a file has this content. A database with a log has more than is in its file.
@@ -285,7 +274,7 @@ fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
         ContentKind::File | ContentKind::Postgres => &DATABASE_FILES[..1],
         ContentKind::Sqlite | ContentKind::History => &DATABASE_FILES[..],
     };
-    let kept = kept_name(&path, suffixes)?;
+    let kept = free_name(&path, BEFORE, suffixes)?;
     for suffix in suffixes {
         let (from, to) = (beside(&path, suffix), beside(&kept, suffix));
         match rename_to_free(&from, &to) {
@@ -297,31 +286,6 @@ fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
     one.file.persist_noclobber(&path).map_err(|error| error.error)?;
     done.placed.push(path);
     Ok(())
-}
-
-/// The name for a file that is replaced: that of no file which an earlier restore has kept, nor
-/// of one that belongs to it.
-fn kept_name(path: &Path, suffixes: &[&str]) -> io::Result<PathBuf> {
-    let is_free = |name: &PathBuf| {
-        let mut names = suffixes.iter().map(|suffix| beside(name, suffix));
-        names.all(|name| matches!(name.symlink_metadata(), Err(cause) if cause.kind() == ErrorKind::NotFound))
-    };
-    let first = std::iter::once(beside(path, BEFORE));
-    let others = (2..=REPLACED_FILES_MAX).map(|number| beside(path, &format!("{BEFORE}.{number}")));
-    first.chain(others).find(is_free).ok_or_else(|| {
-        io::Error::other(format!(
-            "{REPLACED_FILES_MAX} files are kept from earlier restores; remove those with {BEFORE} in their names"
-        ))
-    })
-}
-
-/// Renames a file, but never over another one.
-fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can refuse.
-        Err(Errno::INVAL | Errno::NOSYS) if to.symlink_metadata().is_err() => std::fs::rename(from, to),
-        renamed => renamed.map_err(io::Error::from),
-    }
 }
 
 #[cfg(test)]

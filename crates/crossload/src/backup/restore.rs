@@ -11,11 +11,12 @@ use types::{Error, ErrorCode, Phase, Side};
 use zeroize::Zeroizing;
 
 use super::archive::{ContentKind, Entry, List, Opened};
-use super::place::{self, BEFORE, Now, Staged, Target, beside};
+use super::place::{self, BEFORE, Now, Staged, Target};
 use super::plan::{self, CONFIGURATION, Kind, PASSWORD, Plan, more_directory};
 use super::postgres;
 use crate::command_line::RestoreOptions;
 use crate::failure::Failure;
+use crate::kept_files::beside;
 use crate::output;
 use crate::queue::state::{Database, State, password_setting};
 use crate::server::configured;

@@ -1,6 +1,5 @@
 //! The tables of a queue whose new program changed them and did not come up.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt as _, lchown};
 use std::path::{Path, PathBuf};
@@ -9,12 +8,11 @@ use catalog::{copy_of_file, kept_copy, prepare_restored_file, version_in_file};
 
 use super::services::Service;
 use crate::failure::Failure;
+use crate::kept_files::{DATABASE_FILES, beside, free_name, rename_to_free};
 use crate::queue::state::{Database, State};
 
 /// The unit of a queue.
 const QUEUE: &str = "crossload-queue.service";
-/// The files that belong to a database of SQLite.
-const DATABASE_FILES: [&str; 3] = ["", "-wal", "-shm"];
 
 /// The database of a queue in a file, and the version of its tables.
 pub(super) struct Tables {
@@ -52,7 +50,7 @@ pub(super) fn go_back(tables: &Tables) -> Result<(), Failure> {
         return Err(Failure::invalid(format!("there is no copy {}", kept.display())));
     }
     let owner = database.metadata().map_err(system)?;
-    let fresh = with(database, ".going-back");
+    let fresh = beside(database, ".going-back");
     match std::fs::remove_file(&fresh) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(system(cause)),
         _ => {}
@@ -62,9 +60,10 @@ pub(super) fn go_back(tables: &Tables) -> Result<(), Failure> {
     prepare_restored_file(&fresh)?;
     // The directory is the service's own: a link in its place is not followed.
     lchown(&fresh, Some(owner.uid()), Some(owner.gid())).map_err(system)?;
-    let changed = kept_copy(database, now);
+    // An upgrade before may have left one, too.
+    let changed = free_name(database, &format!(".version-{now}"), &DATABASE_FILES).map_err(system)?;
     for suffix in DATABASE_FILES {
-        match std::fs::rename(with(database, suffix), with(&changed, suffix)) {
+        match rename_to_free(&beside(database, suffix), &beside(&changed, suffix)) {
             Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(system(cause)),
             _ => {}
         }
@@ -74,12 +73,6 @@ pub(super) fn go_back(tables: &Tables) -> Result<(), Failure> {
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(system)
-}
-
-fn with(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]
@@ -108,6 +101,16 @@ mod tests {
         copy_of_file(&database, &kept).unwrap();
         go_back(&before).unwrap();
         assert!(changed.is_file() && kept.is_file());
+        // A second upgrade that fails keeps its tables beside those of the first.
+        std::fs::write(&changed, "first").unwrap();
+        go_back(&before).unwrap();
+        assert_eq!(std::fs::read(&changed).unwrap(), b"first");
+        assert!(
+            directory
+                .path()
+                .join(format!("queue.db.version-{TABLES_VERSION}.2"))
+                .is_file()
+        );
         assert_eq!(version_in_file(&database).unwrap(), Some(TABLES_VERSION));
         Catalog::open_sqlite(&database).await.unwrap().close().await;
     }
