@@ -48,6 +48,8 @@ pub(crate) fn paths(configuration: &Configuration, lines: &Lines) -> Vec<Finding
 
 /// Time limit for an issuer's answers.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// What to do if it cannot be reached.
+const ALLOW: &str = "allow connections to it, or give its keys in a file (jwks_file)";
 /// The key types (RFC 7517) of the accepted algorithms: RS256 and ES256.
 const KEY_KINDS: [&str; 2] = ["RSA", "EC"];
 
@@ -63,8 +65,11 @@ pub(crate) async fn check(client: &Client, issuer: &str, position: Position) -> 
         Ok::<_, Error>((named, keys))
     };
     let finding = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-        Err(_) => unreachable(issuer, &format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
-        Ok(Err(error)) => unreachable(issuer, &error.public()),
+        Err(_) => {
+            let why = format!("no answer within {} s", ANSWER_TIMEOUT.as_secs());
+            unreachable(issuer, &why).change(ALLOW)
+        }
+        Ok(Err(error)) => unreachable(issuer, &error.public()).change(remedy(&error)),
         Ok(Ok((named, keys))) => judge(issuer, &named, keys.as_ref()),
     };
     finding.at(position)
@@ -80,7 +85,20 @@ fn unreachable(issuer: &str, why: &str) -> Finding {
         "issuer_unreachable",
         format!("cannot fetch the keys of {issuer}: {why}"),
     )
-    .change("allow connections to it, or give its keys in a file (jwks_file)")
+}
+
+/// What to do, by what `net` says of TLS.
+fn remedy(error: &Error) -> &'static str {
+    let detail = error.detail().unwrap_or_default();
+    match error.code() {
+        ErrorCode::PeerTlsFailed if detail.starts_with("the certificate's issuer is not trusted") => {
+            "name the authority of its certificate in [trust] ca_files, or give its keys in a file (jwks_file)"
+        }
+        ErrorCode::PeerTlsFailed => {
+            "have its certificate mended, correct the host in url, or give its keys in a file (jwks_file)"
+        }
+        _ => ALLOW,
+    }
 }
 
 /// Judges an issuer's metadata and keys.
@@ -122,4 +140,19 @@ async fn fetch(client: &Client, url: &str) -> Result<Value, Error> {
         let error = Error::new(ErrorCode::PeerMisbehaved, Side::Active, Phase::Transfer).with_subject(url);
         error.with_detail("the answer is not JSON")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_that_is_not_trusted_is_named_in_the_configuration() {
+        let remedy = |code, detail: &str| remedy(&Error::new(code, Side::Active, Phase::Connect).with_detail(detail));
+        let untrusted = "the certificate's issuer is not trusted (CN=Own CA)";
+        assert!(remedy(ErrorCode::PeerTlsFailed, untrusted).contains("[trust] ca_files"));
+        let other = remedy(ErrorCode::PeerTlsFailed, "the certificate is not for iam.example");
+        assert!(!other.contains("ca_files") && other.contains("host in url"), "{other}");
+        assert_eq!(remedy(ErrorCode::PeerConnectTimeout, "untrusted"), ALLOW);
+    }
 }

@@ -49,14 +49,15 @@ impl SecretFile {
             let finding = Finding::error("secret_open_to_others", says).at(self.position.clone());
             findings.push(finding.change(change));
         }
-        if facts.uid() != uid && facts.uid() != 0 {
+        // Root checks for a server of another user, which owns the secrets that it made.
+        if facts.uid() != uid && facts.uid() != 0 && uid != 0 {
             let says = format!(
                 "the secret in {shown} belongs to user {}, not to user {uid}",
                 facts.uid()
             );
             let finding = Finding::warning("secret_of_another", says).at(self.position.clone());
             findings.push(finding.change(format!(
-                "chown the file, or run the check as the server's user: {shown}"
+                "run the check as the server's user; if that is user {uid}, chown {shown}"
             )));
         }
         if self.directory_is_open() {
@@ -110,4 +111,38 @@ impl SecretFile {
 
 fn is_directory(path: &Path) -> bool {
     path.as_os_str().is_empty() || path.is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn root_finds_no_fault_with_what_the_user_of_the_server_owns() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("secret");
+        secret::load(&path, true).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let codes = |uid: u32| {
+            let file = SecretFile {
+                purpose: Purpose::Secret,
+                path: path.clone(),
+                position: Position {
+                    file: String::new(),
+                    line: None,
+                    key: String::new(),
+                },
+            };
+            let findings = check(&[file], uid);
+            findings.iter().map(|finding| finding.code).collect::<Vec<_>>()
+        };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        assert_eq!(codes(own), ["secret"]);
+        assert_eq!(codes(0), ["secret"]);
+        // A file of root is there for its group.
+        let of_another = if own == 0 { "secret" } else { "secret_of_another" };
+        assert_eq!(codes(own + 1), [of_another]);
+    }
 }
