@@ -245,10 +245,7 @@ mod tests {
         let text = text(&summary(many));
         assert!(text.len() < 8192, "{}", text.len());
         let shown = text.matches("<lp>").count();
-        assert!(
-            shown > 50 && text.contains(&format!("<paths>{shown}<stats")),
-            "{shown}"
-        );
+        assert!(shown > 50 && text.contains(&format!("<paths>{shown}<stats")), "{shown}");
         assert!(text.contains("\"/&lt;0&gt;\""), "{text}");
     }
 }

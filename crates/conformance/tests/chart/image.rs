@@ -11,6 +11,8 @@ use testkit::{Crossload, Error, Result, Scratch, available, is_superuser, requir
 const ARCHIVE_BYTES_MAX: u64 = 40 << 20;
 /// The time that the image is made for.
 const EPOCH: &str = "1700000000";
+/// A version between two releases.
+const VERSION: &str = "1.2.3+202311142213.0123456";
 
 /// What the test needs: buildah, the program, and a place for layers.
 fn needed() -> Result<(PathBuf, PathBuf, Scratch)> {
@@ -30,6 +32,7 @@ fn the_demo_runs_from_the_image() {
     let mut build = Command::new(recipe);
     build.args([&program, &archive]).env("TMPDIR", scratch.path());
     build.env("SOURCE_DATE_EPOCH", EPOCH).env("REVISION", "abc");
+    build.env("PACKAGE_VERSION", VERSION);
     run(&build).succeeded();
     let size_bytes = archive.metadata().expect("an archive").len();
     assert!(size_bytes <= ARCHIVE_BYTES_MAX, "{size_bytes}");
@@ -56,7 +59,7 @@ fn the_demo_runs_from_the_image() {
         "{config}"
     );
     let label = |name: &str| config["Labels"][format!("org.opencontainers.image.{name}")].clone();
-    assert_eq!(label("version"), env!("CARGO_PKG_VERSION"), "{config}");
+    assert_eq!(label("version"), VERSION, "{config}");
     assert_eq!(
         (label("revision"), label("licenses")),
         ("abc".into(), "Apache-2.0".into())

@@ -144,7 +144,13 @@ fn a_package_lives(test: &str, suite: &str) {
     site.install();
     assert!(configuration.iter().all(|path| is_kept(path)), "{configuration:?}");
 
+    let of_units = ["/var/cache/crossload", "/var/log/crossload"].map(|place| site.path(place));
+    for place in &of_units {
+        fs::create_dir_all(place).expect("a directory as a unit makes it");
+        fs::write(place.join("file"), "x").expect("a file");
+    }
     site.inside("dpkg", &["--purge", "crossload"]).succeeded();
+    assert!(of_units.iter().all(|place| !place.exists()), "{of_units:?}");
     site.inside("dpkg-query", &["--show", "crossload"]).failed_with(1);
     assert_eq!(site.remains(), [""; 0]);
     // Data is never removed with a package.
