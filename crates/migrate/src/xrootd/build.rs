@@ -25,7 +25,7 @@ pub(super) enum Openness {
 
 /// Writes the rest of the configuration.
 pub(super) fn finish(facts: &mut Facts<'_>) {
-    let demanded = facts.scitokens.clone().and_then(|config| facts.issuers(&config));
+    let demanded = facts.demanded_issuers();
     facts.addresses();
     facts.certificate();
     let openness = facts.openness();
@@ -202,7 +202,12 @@ impl Facts<'_> {
                 }
             }
         }
+        let replaced = self.close_foreign_rights(openness);
         match (openness, authdb) {
+            (Openness::Judged, Some(authdb)) if replaced => {
+                let words = "another library is asked in its place (ofs.authlib without ++)";
+                self.migration.not_needed(&authdb.source, words);
+            }
             (Openness::Judged, Some(authdb)) => self.rules(&authdb, demanded_issuers),
             (Openness::Judged, None) => {
                 let has_tokens = self.scitokens.is_some() || self.macaroons.is_some();
@@ -236,6 +241,31 @@ impl Facts<'_> {
                 self.migration.in_part(&http, words, advice);
             }
         }
+    }
+
+    /// What decided rights and is not ours may have denied everything: nothing is allowed then. Gives
+    /// whether the `authdb` was not asked.
+    fn close_foreign_rights(&mut self, openness: Openness) -> bool {
+        let libraries = std::mem::take(&mut self.foreign_rights);
+        if openness != Openness::Judged {
+            for library in libraries {
+                let words = "without ofs.authorize no rights are judged";
+                self.migration.not_needed(&library.source, words);
+            }
+            return false;
+        }
+        for Named { value, source } in libraries {
+            let rule = Rule {
+                may_not: Activities::ALL,
+                ..Rule::default()
+            };
+            let note = "CLOSED: this line decided rights. Remove this rule when they are written as rules";
+            self.write_rule(&rule, &source, Some(note));
+            let words = format!("{value} decides rights and is not ours: a rule closes the server for everyone");
+            let advice = "Write what it gives and denies as [[rule]]s, then remove that rule";
+            self.migration.no_equivalent(&source, words, advice);
+        }
+        self.is_authdb_replaced
     }
 
     fn macaroon_keys(&mut self) {

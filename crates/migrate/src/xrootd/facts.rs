@@ -118,6 +118,16 @@ pub(crate) struct Facts<'a> {
     pub(crate) space: Option<char>,
     pub(crate) is_path_encoded: bool,
     pub(crate) scitokens: Option<Named>,
+    /// The issuers that were written.
+    pub(crate) issuers: Vec<String>,
+    /// Whether clients without a macaroon or another token may do nothing.
+    pub(crate) macaroon_demanded: bool,
+    /// The line of `ofs.authlib` without `++`, which takes the place of what was loaded.
+    pub(crate) authorisation: Option<Source>,
+    /// What decides rights, and is not ours.
+    pub(crate) foreign_rights: Vec<Named>,
+    /// Whether it is asked in place of the `authdb`.
+    pub(crate) is_authdb_replaced: bool,
     /// The library of macaroons.
     pub(crate) macaroons: Option<Source>,
     pub(crate) macaroon_secret: Option<Named>,
@@ -173,6 +183,11 @@ impl<'a> Facts<'a> {
             space: None,
             is_path_encoded: false,
             scitokens: None,
+            issuers: Vec::new(),
+            macaroon_demanded: false,
+            authorisation: None,
+            foreign_rights: Vec::new(),
+            is_authdb_replaced: false,
             macaroons: None,
             macaroon_secret: None,
             multiuser: None,

@@ -167,16 +167,7 @@ impl Facts<'_> {
                 }
                 None => self.migration.unknown(source, "is no number of seconds", "Write one"),
             },
-            "onmissing" => match line.word(0) {
-                "passthrough" => self
-                    .migration
-                    .not_needed(source, "rules hold for requests without a macaroon"),
-                word => {
-                    let words = format!("{word} for requests without a macaroon: rules hold for them here");
-                    let advice = "Check with crossload explain that they give no more than you want";
-                    self.migration.no_equivalent(source, words, advice);
-                }
-            },
+            "onmissing" => self.without_macaroon(line),
             "sitename" => {
                 let words = "macaroons carry [server] name, or the address that the client used";
                 self.migration.not_needed(source, words);
@@ -184,6 +175,28 @@ impl Facts<'_> {
             _ => return false,
         }
         true
+    }
+
+    /// `macaroons.onmissing passthrough | allow | deny`; the last line counts.
+    fn without_macaroon(&mut self, line: &Directive) {
+        let source = &line.source;
+        let word = line.word(0).to_ascii_lowercase();
+        self.macaroon_demanded = !matches!(word.as_str(), "passthrough" | "allow");
+        match word.as_str() {
+            "passthrough" => self
+                .migration
+                .not_needed(source, "rules hold for requests without a macaroon"),
+            "allow" => {
+                let words = "allow for requests without a macaroon: rules hold for them here";
+                let advice = "Set anonymous in [[export]], or write a [[rule]] for anyone";
+                self.migration.no_equivalent(source, words, advice);
+            }
+            _ => {
+                let words = "rules give rights to holders of tokens of the [[issuer]]s only";
+                let advice = "Write rules for others, if they shall do something without a macaroon";
+                self.migration.in_part(source, words, advice);
+            }
+        }
     }
 
     /// `tpc.*`: to which addresses third-party copies over HTTP may connect.

@@ -63,3 +63,55 @@ fn the_host_with_the_strictest_methods_decides() {
         assert!(result.contains("anonymous = \"write\""), "{lines:?}: {result}");
     }
 }
+
+/// A server over the `authdb` where everyone may read.
+fn judged(lines: &[&str]) -> (String, String) {
+    let usual = ["all.export /data", "ofs.authorize", "acc.authdb /authdb"];
+    let lines: Vec<&str> = usual.into_iter().chain(lines.iter().copied()).collect();
+    migrated(&lines)
+}
+
+#[test]
+fn rules_give_nothing_to_others_where_a_macaroon_is_demanded() {
+    for lines in [
+        &["ofs.authlib libXrdMacaroons.so", "macaroons.onmissing deny"][..],
+        &["macaroons.onmissing passthrough", "macaroons.onmissing DENY"],
+        &["ofs.authlib ++ libXrdMacaroons.so", "macaroons.onmissing misspelt"],
+        // It cannot be read, and may demand tokens.
+        &["ofs.authlib libXrdAccSciTokens.so config=/gone"],
+    ] {
+        let (result, remarks) = judged(lines);
+        assert!(!result.contains("[[rule]]"), "{lines:?}: {result}");
+        assert!(remarks.contains("rules give"), "{lines:?}: {remarks}");
+    }
+    let (result, _) = judged(&[
+        "macaroons.onmissing deny",
+        "ofs.authlib ++ libXrdAccSciTokens.so config=/scitokens.cfg",
+    ]);
+    assert!(result.contains("who = [\"issuer:https://a.example/\"]"), "{result}");
+    assert!(!result.contains("anyone"), "{result}");
+    let (result, _) = judged(&["macaroons.onmissing deny", "macaroons.onmissing passthrough"]);
+    assert!(result.contains("who = [\"anyone\"]"), "{result}");
+}
+
+#[test]
+fn a_library_that_decides_rights_and_is_not_ours_closes_the_server() {
+    for (lines, is_replaced) in [
+        (&["ofs.authlib libMyDeny.so"][..], true),
+        (&["ofs.authlib /opt/deny.so option"], true),
+        (&["ofs.authlib libXrdMacaroons.so /opt/deny.so"], true),
+        (&["ofs.authlib ++ libMyDeny-5.so"], false),
+        (&["ofs.authlib libXrdMacaroons.so", "ofs.authlib libXrdAcc.so"], false),
+    ] {
+        let (result, remarks) = judged(lines);
+        let closing = result.find("may_not = [\"all\"]").expect("a rule that closes");
+        assert!(result.contains("CLOSED"), "{lines:?}: {result}");
+        // No rule comes before it, which could be the last one for a client.
+        let giving = result.find("\nmay = ");
+        assert_eq!(giving.is_none(), is_replaced, "{lines:?}: {result}");
+        assert!(giving.is_none_or(|giving| giving > closing), "{lines:?}: {result}");
+        assert!(remarks.contains("no equivalent: "), "{lines:?}: {remarks}");
+    }
+    let (result, _) = judged(&["ofs.authlib ++ libXrdMacaroons.so", "ofs.authlib libXrdMacaroons.so"]);
+    assert!(!result.contains("CLOSED") && result.contains("anyone"), "{result}");
+}

@@ -46,32 +46,51 @@ impl Facts<'_> {
         true
     }
 
-    /// `ofs.authlib [++] LIBRARY [PARAMETER...] [LIBRARY...]`.
+    /// `ofs.authlib [++] LIBRARY [PARAMETER...] [LIBRARY...]`. With `++` it is asked before what was
+    /// loaded, else it takes its place.
     fn authorisation(&mut self, line: &Directive) {
         let source = &line.source;
-        let libraries = line.words.iter().filter(|word| library(word).starts_with("lib"));
-        let libraries: Vec<&str> = libraries.map(|word| library(word)).collect();
+        let is_stacked = line.has("++");
+        let words = line.words.iter().map(String::as_str).filter(|word| *word != "++");
+        // A library behind the first one is asked by it.
+        let is_library = |index: usize, word: &str| {
+            index == 0 || !word.contains('=') && (word.contains(".so") || library(word).starts_with("lib"))
+        };
+        let libraries = words.enumerate().filter(|(index, word)| is_library(*index, word));
+        let libraries: Vec<&str> = libraries.map(|(_, word)| library(word)).collect();
         if libraries.is_empty() {
             return self.migration.not_needed(source, "rights are judged in one place");
         }
-        for name in libraries {
+        for (index, name) in libraries.into_iter().enumerate() {
             match name {
                 "libXrdAccSciTokens" => {
                     let config = line.words.iter().find_map(|word| word.strip_prefix("config="));
                     let config = Named::new(config.unwrap_or("/etc/xrootd/scitokens.cfg"), source);
+                    if self.scitokens.as_ref().is_some_and(|known| known.value != config.value) {
+                        let words = "a second scitokens.cfg, beside which the first one is asked,";
+                        self.foreign_rights.push(Named::new(words, source));
+                    }
                     self.keep(|facts| &mut facts.scitokens, config);
                 }
                 "libXrdMacaroons" => {
                     self.macaroons.get_or_insert_with(|| source.clone());
                     self.migration.taken(source, "is [macaroons]");
                 }
-                "libXrdSec" | "libXrdAcc" => self.migration.not_needed(source, "rules are built in"),
+                "libXrdSec" | "libXrdAcc" | "default" => self.migration.not_needed(source, "rules are built in"),
                 other => {
-                    let words = format!("the rights of {other} are not taken over: they are not given");
-                    let advice = "Write them as [[rule]] or [[issuer]]";
-                    self.migration.no_equivalent(source, words, advice);
+                    self.is_authdb_replaced |= !is_stacked || index > 0;
+                    self.foreign_rights.push(Named::new(other, source));
                 }
             }
+        }
+        if is_stacked {
+            return;
+        }
+        if let Some(earlier) = self.authorisation.replace(source.clone())
+            && earlier.text != source.text
+        {
+            let words = "ofs.authlib without ++ behind another one, which it replaces,";
+            self.foreign_rights.push(Named::new(words, source));
         }
     }
 

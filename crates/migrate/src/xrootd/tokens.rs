@@ -60,23 +60,33 @@ impl Section<'_> {
 }
 
 impl Facts<'_> {
+    /// The issuers of which every client must show a token, if that is so; the issuers are written.
+    pub(super) fn demanded_issuers(&mut self) -> Option<Vec<String>> {
+        let config = self.scitokens.clone();
+        let demanded = config.and_then(|config| self.issuers(&config));
+        match self.macaroon_demanded {
+            true => demanded.or_else(|| Some(self.issuers.clone())),
+            false => demanded,
+        }
+    }
+
     /// Writes the issuers. Gives them if every client must show a token of theirs (`onmissing =
-    /// deny`).
+    /// deny`), or may have to.
     pub(super) fn issuers(&mut self, config: &Named) -> Option<Vec<String>> {
         let text = match self.files.text(config.value.as_ref()) {
             Ok(text) => text,
             Err(unreadable) => {
                 let words = format!(
-                    "{} cannot be read, and no tokens are accepted: {}",
+                    "{} cannot be read: no tokens are accepted, and rules give nothing, as it may demand a token: {}",
                     config.value, unreadable.cause
                 );
                 let advice = "Copy it here under the same name, or set [tokens] scitokens_file";
                 self.migration.in_part(&config.source, words, advice);
-                return None;
+                return Some(Vec::new());
             }
         };
         self.migration.taken(&config.source, "its issuers are [[issuer]]s");
-        let (mut demands, mut urls) = (false, Vec::new());
+        let mut demands = false;
         for section in sections(&text) {
             let file = &config.value;
             for (line, key, text) in section.keys.iter().filter(|(_, key, _)| !KEYS.contains(&key.as_str())) {
@@ -94,11 +104,12 @@ impl Facts<'_> {
                 ("global", Ok(read)) => demands |= self.global(&read, &section, file),
                 ("issuer", Ok(read)) => {
                     for (rules, map) in read.issuers {
-                        urls.push(rules.url.clone());
+                        self.issuers.push(rules.url.clone());
                         self.issuer(&rules, map, &section, file);
                     }
                 }
-                ("global" | "issuer", Err(why)) => {
+                (kind @ ("global" | "issuer"), Err(why)) => {
+                    demands |= kind == "global";
                     // The line in it counts from the section.
                     let why = why.split_once(": ").map_or(why.as_str(), |(_, why)| why);
                     let advice = "Write it by hand: tokens that need it are refused until then";
@@ -112,7 +123,7 @@ impl Facts<'_> {
                 ),
             }
         }
-        demands.then_some(urls)
+        demands.then(|| self.issuers.clone())
     }
 
     /// `[Global]`; gives whether clients without a token may do nothing.
