@@ -63,6 +63,9 @@ pub(super) fn collect(mut plan: Plan, scratch: &Path, with_keys: bool) -> Result
                 Ok(facts) if facts.is_dir() => {
                     plan.leave(&item.path, &item.what, "it is a directory of other packages");
                 }
+                Ok(facts) if !facts.is_file() => {
+                    plan.leave(&item.path, &item.what, "it is a pipe or a device");
+                }
                 Ok(facts) => match item.kind {
                     Kind::Sqlite => collected.add_sqlite(&item, &facts, scratch)?,
                     Kind::History => collected.add_history(&item, &facts, scratch)?,

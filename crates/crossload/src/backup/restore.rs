@@ -7,6 +7,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, TABLES_VERSION, version_in_postgres};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use types::{Error, ErrorCode, Phase, Side};
 use zeroize::Zeroizing;
 
@@ -204,10 +206,13 @@ fn lock_databases(targets: &[Target]) -> Result<Vec<File>, Failure> {
         .filter(|target| target.entry.content == ContentKind::Sqlite)
     {
         let path = beside(&target.path, ".lock");
-        let lock = match File::options().write(true).open(&path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => continue,
-            opened => opened.map_err(|cause| Failure::system(path.display(), &cause))?,
+        // A pipe in its place would wait for a reader.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let lock = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            opened => opened.map_err(|cause| Failure::system(path.display(), &cause.into()))?,
         };
+        let lock = File::from(lock);
         match lock.try_lock() {
             Ok(()) => locks.push(lock),
             Err(TryLockError::WouldBlock) => {

@@ -221,8 +221,11 @@ fn pipes_and_links_of_others_do_not_lead_a_restore_astray() {
     let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
     let backup = files.at("backup");
     here.back_up(&backup, false).unwrap();
-    let mode = Mode::RUSR | Mode::WUSR;
-    mknodat(CWD, there.at("secret"), FileType::Fifo, mode, 0).unwrap();
+    let pipe = |path: PathBuf| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs::remove_file(here.at("state")).unwrap();
+    pipe(here.at("state"));
+    here.back_up(&files.at("without-state"), false).unwrap();
+    pipe(there.at("secret"));
     std::os::unix::fs::symlink("/dev/zero", there.at("delegation.key")).unwrap();
     let refused = there.restore_from(&backup, |_| ()).unwrap_err().words;
     assert!(
