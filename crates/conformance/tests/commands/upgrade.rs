@@ -18,6 +18,7 @@ case "$*" in
     list-units*) cat "$MACHINE/running" ;;
     *ExecStart*) echo "{ argv[]=/usr/bin/crossload serve --config $MACHINE/root/etc/crossload/crossload.toml ; }" ;;
     *NRestarts*) echo 0 ;;
+    *SubState*) if [ -e "$MACHINE/failed.$unit" ]; then echo auto-restart; else echo running; fi ;;
     restart*|start*)
         if [ -e "$MACHINE/fails.$unit" ] && grep -q "# new" "$MACHINE/root/usr/bin/crossload"; then
             echo "Job for $unit failed." >&2
@@ -160,6 +161,14 @@ fn a_package_upgrade_restarts_what_runs_or_goes_back() {
         log.contains("journalctl -u crossload-queue.service") && log.contains("--reinstall crossload"),
         "{log}"
     );
+
+    // A service that was down before is no reason to go back.
+    machine.write("failed.crossload-queue.service", "");
+    machine.script("preinst", &["upgrade"]);
+    machine.install("new", "").expect("installed");
+    let said = machine.script("postinst", &["configure", "0.1.0"]).text();
+    assert!(said.contains("not up before either"), "{said}");
+    assert!(machine.has("new"), "{said}");
 }
 
 #[test]

@@ -66,6 +66,7 @@ impl Upgrade<'_> {
         let mut restarted: Vec<Restarted<'_>> = Vec::new();
         for service in &self.services {
             let was_ready = service.is_ready(&self.fresh);
+            let had_failed = service.has_failed();
             restarted.push(Restarted {
                 service,
                 tables: tables::of(service),
@@ -74,6 +75,10 @@ impl Upgrade<'_> {
                 .say(&format!("restarting {}: {previous} to {fresh}", service.unit));
             if let Err(why) = service.restart(&self.fresh, was_ready, self.options.watch) {
                 let why = format!("{} is not up with {fresh}: {why}", service.unit);
+                if had_failed {
+                    self.records.say(&format!("{why}; it was not up before either"));
+                    continue;
+                }
                 return self.go_back(service, &why, &restarted);
             }
             self.records.say(&format!("{} is up with {fresh}", service.unit));

@@ -117,6 +117,12 @@ impl Service {
         self.admin().is_some_and(|admin| program.finds_ready(&admin))
     }
 
+    /// Whether it has ended by itself, and systemd waits to start it again.
+    pub(super) fn has_failed(&self) -> bool {
+        let shown = systemctl(&["show", "--property=SubState", "--value", &self.unit]);
+        shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).trim() == "auto-restart")
+    }
+
     /// Where systemd shows the credentials of its unit.
     pub(super) fn credentials(&self) -> PathBuf {
         Path::new(CREDENTIALS_OF_UNITS).join(&self.unit)
