@@ -221,14 +221,14 @@ pub(super) struct Replaced {
 
 /// What was done so far.
 #[derive(Default)]
-struct Done {
-    replaced: Vec<Replaced>,
+pub(super) struct Done {
+    pub(super) replaced: Vec<Replaced>,
     placed: Vec<PathBuf>,
 }
 
 impl Done {
-    /// Whether everything is as it was.
-    fn undo(self) -> bool {
+    /// Puts everything back; what to say of that.
+    pub(super) fn undo(self) -> String {
         let mut is_undone = true;
         for path in &self.placed {
             is_undone &= std::fs::remove_file(path).is_ok();
@@ -236,27 +236,23 @@ impl Done {
         for one in self.replaced.iter().rev() {
             is_undone &= rename_to_free(&one.to, &one.from).is_ok();
         }
-        is_undone
+        match is_undone {
+            true => "everything was put back".to_owned(),
+            false => format!("not everything could be put back: look for names with {BEFORE}"),
+        }
     }
 }
 
-/// Renames everything to its place; what was replaced.
+/// Renames files to their places.
 ///
 /// # Errors
 /// One cannot be renamed; then the others are as they were.
-pub(super) fn put(staged: Vec<Staged>) -> Result<Vec<Replaced>, Failure> {
+pub(super) fn put(files: Vec<Staged>) -> Result<Done, Failure> {
     let mut done = Done::default();
-    let files = staged
-        .into_iter()
-        .filter(|one| one.target.entry.content != ContentKind::Postgres);
     for one in files {
         let path = one.target.path.clone();
         if let Err(cause) = put_one(one, &mut done) {
-            let result = match done.undo() {
-                true => "everything was put back".to_owned(),
-                false => format!("not everything could be put back: look for names with {BEFORE}"),
-            };
-            let words = format!("cannot replace {}; {result}", path.display());
+            let words = format!("cannot replace {}; {}", path.display(), done.undo());
             return Err(Failure::system(words, &cause));
         }
     }
@@ -265,7 +261,7 @@ pub(super) fn put(staged: Vec<Staged>) -> Result<Vec<Replaced>, Failure> {
         let synced = File::open(directory).and_then(|directory| directory.sync_all());
         synced.map_err(|cause| Failure::system(directory.display(), &cause))?;
     }
-    Ok(done.replaced)
+    Ok(done)
 }
 
 fn put_one(one: Staged, done: &mut Done) -> io::Result<()> {
@@ -344,8 +340,8 @@ mod tests {
             std::fs::write(at("db"), number.to_string()).unwrap();
             let mut database = staged(&at("db"));
             database.target.entry.content = ContentKind::History;
-            let replaced = put(vec![database]).unwrap();
-            assert_eq!(replaced[0].to, at(kept));
+            let done = put(vec![database]).unwrap();
+            assert_eq!(done.replaced[0].to, at(kept));
         }
         // A log without its database takes a name too.
         std::fs::write(at("db.before-restore.3-wal"), "log").unwrap();

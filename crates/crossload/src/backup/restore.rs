@@ -45,8 +45,17 @@ pub(super) fn run(options: &RestoreOptions) -> Result<(), Failure> {
     let mut replaced = Vec::new();
     if !options.dry_run {
         let staged = place::stage(&opened, &mut targets)?;
-        restore_postgres(&staged, plan.postgres.as_deref(), options.replace)?;
-        replaced = place::put(staged)?;
+        let is_dump = |one: &Staged| one.target.entry.content == ContentKind::Postgres;
+        let (dumps, files): (Vec<_>, Vec<_>) = staged.into_iter().partition(is_dump);
+        let done = place::put(files)?;
+        // Last, since it cannot be undone.
+        if let Err(failure) = restore_postgres(dumps.first(), plan.postgres.as_deref(), options.replace) {
+            return Err(Failure {
+                words: format!("{}; {}", failure.words, done.undo()),
+                ..failure
+            });
+        }
+        replaced = done.replaced;
     }
     report(&list, &targets, &unplaced, options.dry_run);
     for one in replaced {
@@ -293,10 +302,7 @@ fn refuse_others(targets: &[Target], replaces: bool) -> Result<(), Failure> {
 }
 
 /// Puts the database back that PostgreSQL has: all of it or nothing.
-fn restore_postgres(staged: &[Staged], url: Option<&str>, replaces: bool) -> Result<(), Failure> {
-    let dump = staged
-        .iter()
-        .find(|one| one.target.entry.content == ContentKind::Postgres);
+fn restore_postgres(dump: Option<&Staged>, url: Option<&str>, replaces: bool) -> Result<(), Failure> {
     let (Some(dump), Some(url)) = (dump, url) else {
         return Ok(());
     };
