@@ -58,6 +58,14 @@ pub(super) fn run(options: &RestoreOptions) -> Result<(), Failure> {
         replaced = done.replaced;
     }
     report(&list, &targets, &unplaced, options.dry_run);
+    if !options.keep_config {
+        for path in other_files(&config, &targets) {
+            output::complain(&format!(
+                "notice: {} is not in the backup, and is part of the configuration; remove it if it is not meant",
+                path.display()
+            ));
+        }
+    }
     for one in replaced {
         output::line(&format!("kept {} as {}", one.from.display(), one.to.display()));
     }
@@ -313,6 +321,20 @@ fn restore_postgres(dump: Option<&Staged>, url: Option<&str>, replaces: bool) ->
         catalog.close().await;
         Ok::<(), Failure>(())
     })
+}
+
+/// Files that complete the configuration, and that are not restored.
+pub(super) fn other_files(config: &Path, targets: &[Target]) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(more_directory(config)) else {
+        return Vec::new();
+    };
+    let files = entries.flatten().map(|entry| entry.path());
+    let mut others: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+        .filter(|path| targets.iter().all(|target| target.path != *path))
+        .collect();
+    others.sort();
+    others
 }
 
 fn report(list: &List, targets: &[Target], unplaced: &[Entry], is_dry: bool) {

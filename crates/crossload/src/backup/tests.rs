@@ -246,6 +246,15 @@ fn pipes_and_links_of_others_do_not_lead_a_restore_astray() {
 }
 
 #[test]
+fn files_of_the_configuration_that_stay_are_found() {
+    let place = Place::used();
+    place.write("conf.d/notes.txt", "not read");
+    let others = restore::other_files(&place.at("crossload.toml"), &[]);
+    assert_eq!(others, [place.at("conf.d/10-more.toml")]);
+    assert!(restore::other_files(&place.at("queue.toml"), &[]).is_empty());
+}
+
+#[test]
 fn the_state_goes_where_a_kept_configuration_says() {
     let (here, there, files) = (Place::used(), Place::empty(), Place::empty());
     let backup = files.at("backup");
