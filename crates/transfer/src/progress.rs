@@ -9,12 +9,13 @@ use std::time::Instant;
 use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use net::Ends;
-use remote::{CreatedFile, PacketMark, Steps, Validator};
+use remote::{CreatedFile, PacketMark, Steps};
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::{Budget, Flow};
+use crate::engine::Replaced;
 
 /// Shared counters of one transfer.
 ///
@@ -39,7 +40,7 @@ struct Inner {
     marks: Mutex<Vec<(Phase, std::time::Duration)>>,
     begun: Mutex<Option<Instant>>,
     created: Mutex<Option<CreatedFile>>,
-    replaced: Mutex<Option<Validator>>,
+    replaced: Mutex<Option<Replaced>>,
     counted_in: OnceLock<(Budget, Flow)>,
     paced_ms: AtomicU64,
     flow_mark: OnceLock<FlowMark>,
@@ -364,13 +365,13 @@ impl Progress {
             .clone()
     }
 
-    /// Notes the version of the file that the copy replaces.
-    pub(crate) fn note_replaced(&self, version: Option<Validator>) {
-        *self.inner.replaced.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    /// Notes the file that the copy replaces.
+    pub(crate) fn note_replaced(&self, file: Option<Replaced>) {
+        *self.inner.replaced.lock().unwrap_or_else(PoisonError::into_inner) = file;
     }
 
-    /// The version of the file that the copy replaces, where the server named it.
-    pub(crate) fn replaced(&self) -> Option<Validator> {
+    /// The file that the copy replaces, where the server named its version.
+    pub(crate) fn replaced(&self) -> Option<Replaced> {
         let replaced = self.inner.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         replaced.clone()
     }

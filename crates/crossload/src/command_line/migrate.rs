@@ -79,7 +79,7 @@ pub(crate) struct MigrateOptions {
     /// Replace files in the directory of --output
     #[arg(long, requires = "output")]
     pub(crate) force: bool,
-    /// Print files and remarks as one JSON object
+    /// Print JSON, one object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -112,7 +112,8 @@ const STORM_EXAMPLES: &str = "\
 Examples:
   # With the variables of its unit
   crossload migrate storm /etc/storm/webdav \\
-      /etc/systemd/system/storm-webdav.service.d/storm-webdav.conf --output migrated
+      /etc/systemd/system/storm-webdav.service.d/storm-webdav.conf \\
+      --output migrated
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";

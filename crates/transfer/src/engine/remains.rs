@@ -47,7 +47,7 @@ use types::{ByteRange, Checksum, Error, ErrorCode, Location, PeerStatus, Phase, 
 
 use super::remote_sink::RemoteSink;
 use super::remote_source::RemoteSource;
-use super::sink::{Sink, SinkFacts};
+use super::sink::{Replaced, Sink, SinkFacts};
 use super::source::{Incoming, Source};
 use crate::limits::{
     REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TICK, REMAINS_TIME,
@@ -80,8 +80,8 @@ pub(crate) struct FailedCopy<'a> {
     pub(crate) was_absent: bool,
     /// The file that the copy created there, if the server named it.
     pub(crate) created: Option<CreatedFile>,
-    /// The version of the file that the copy would have replaced, if the server named it.
-    pub(crate) replaced: Option<Validator>,
+    /// The file that the copy would have replaced, if the server named its version.
+    pub(crate) replaced: Option<Replaced>,
     /// When the copy began, which may have created the file; `None` if it did not come so far.
     pub(crate) begun: Option<Instant>,
     /// When it ended: nothing of it was sent after that.
@@ -265,7 +265,10 @@ impl Removal<'_> {
 
     /// Whether the file that was to be replaced is still there, untouched.
     fn is_as_before(&self, found: &Found) -> bool {
-        self.failed.replaced.is_some() && found.file.version == self.failed.replaced
+        let file = &found.file;
+        self.failed.replaced.as_ref().is_some_and(|before| {
+            file.version.as_ref() == Some(&before.version) && file.size_bytes == before.size_bytes
+        })
     }
 
     /// Whether a file is longer than a part of ours can be.

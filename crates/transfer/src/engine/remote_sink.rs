@@ -8,7 +8,7 @@ use storage::{Answer, Overwrite};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::remote_parts::RemoteParts;
-use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
+use super::sink::{BeginOptions, Begun, Replaced, Sink, SinkAbilities, SinkFacts, UploadStream};
 use super::source::Incoming;
 use crate::mover::send_batch;
 use crate::options::Order;
@@ -21,8 +21,8 @@ pub struct RemoteSink {
     /// The server, if it has the file that is to be replaced, and compares checksums behind the
     /// content.
     compares_trailers_at: OnceLock<Location>,
-    /// The version of that file.
-    replaced: OnceLock<Validator>,
+    /// That file, if the server names versions.
+    replaced: OnceLock<Replaced>,
 }
 
 impl RemoteSink {
@@ -46,8 +46,9 @@ impl RemoteSink {
                 Err(Error::new(ErrorCode::PeerExists, Side::Destination, Phase::Open).with_subject(&self.file.location))
             }
             Ok(facts) => {
-                if let Some(tag @ Validator::Tag(_)) = facts.validator() {
-                    let _ = self.replaced.set(tag);
+                if let Some(version @ Validator::Tag(_)) = facts.validator() {
+                    let size_bytes = facts.size_bytes;
+                    let _ = self.replaced.set(Replaced { version, size_bytes });
                 }
                 if facts.compares_trailers {
                     let _ = self.compares_trailers_at.set(facts.location);
@@ -78,7 +79,7 @@ impl Sink for RemoteSink {
         Box::pin(self.ask(order))
     }
 
-    fn replaced(&self) -> Option<Validator> {
+    fn replaced(&self) -> Option<Replaced> {
         self.replaced.get().cloned()
     }
 

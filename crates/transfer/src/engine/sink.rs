@@ -25,7 +25,7 @@ pub trait Sink: Send + Sync {
 
     /// The version of the file that a copy replaces, as [`Sink::existed`] found it, if the server
     /// names versions.
-    fn replaced(&self) -> Option<Validator> {
+    fn replaced(&self) -> Option<Replaced> {
         None
     }
 
@@ -76,6 +76,15 @@ pub trait Sink: Send + Sync {
     fn location(&self) -> Option<&Location> {
         None
     }
+}
+
+/// A file that a copy replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Its version.
+    pub version: Validator,
+    /// Its size, where the server told it.
+    pub size_bytes: Option<u64>,
 }
 
 /// Abilities of a sink.
