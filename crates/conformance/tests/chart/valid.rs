@@ -181,6 +181,19 @@ fn a_pod_drains_itself_and_takes_tokens_for_each_port_of_its_services() {
 }
 
 #[test]
+fn subscribers_of_a_queue_reach_its_messages() {
+    let Some(charts) = available("subscribers_of_a_queue_reach_its_messages", Charts::new("messages")) else {
+        return;
+    };
+    let values = "networkPolicy: {enabled: true}\nqueue:\n  enabled: true\n  config:\n    messages: {listen: \
+                  [\"[::]:61613\"]}\n";
+    let text = charts.template(&charts.values("messages", values)).succeeded().text();
+    let service = "{name: messages-61613, port: 61613, targetPort: 61613}";
+    assert_eq!(text.matches(service).count(), 2, "{text}");
+    assert_eq!(text.matches("- {port: 61613}").count(), 1, "{text}");
+}
+
+#[test]
 fn the_chart_has_the_rules_and_boards_of_the_repository() {
     let same = |inside: &str, outside: &str| {
         let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file");

@@ -112,6 +112,15 @@ app.kubernetes.io/component: {{ index . 1 }}
 {{- printf "%s-%s.%s.svc.%s" (include "crossload.fullname" $root) (index . 1) $root.Release.Namespace $root.Values.clusterDomain -}}
 {{- end }}
 
+{{/* The ports of a queue for subscribers of messages, in JSON. */}}
+{{- define "crossload.messagePorts" -}}
+{{- $ports := list -}}
+{{- range default list (default dict .Values.queue.config.messages).listen -}}
+{{- $ports = append $ports (regexFind "[0-9]+$" . | int) -}}
+{{- end -}}
+{{- toJson (uniq $ports) -}}
+{{- end }}
+
 {{/* Combinations that the schema cannot know. Called once, by the service account. */}}
 {{- define "crossload.mistakes" -}}
 {{- $endpoint := .Values.endpoint -}}
