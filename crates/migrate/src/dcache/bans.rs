@@ -62,7 +62,8 @@ fn short(class: &str) -> &str {
 
 /// Writes the bans of all account plug-ins. `mapped` are all names that maps know.
 pub(crate) fn write(stack: &Stack<'_>, people: &People, mapped: &[Mapped], migration: &mut Migration) {
-    if let Some(plugin) = stack.find("account", "banfile") {
+    let of_accounts = stack.plugins.iter().filter(|plugin| plugin.phase == "account");
+    for plugin in of_accounts.filter(|plugin| plugin.name == "banfile") {
         migration.taken(&plugin.source, "rules with may_not");
         if let Some((_, found)) = stack.file(plugin, "gplazma.banfile.path", migration) {
             for ban in parse(&found.name, &found.text) {

@@ -174,7 +174,10 @@ fn webdav(reader: &Reader<'_>, migration: &mut Migration) -> Door {
     let is_read_only = !reader.text("authz.readonly", migration).eq_ignore_ascii_case("false");
     let operations = reader.text("authz.anonymous-operations", migration);
     let may_list = reader.is_true("authz.anonymous-listing", migration);
+    let demands = reader.text("authn.require-client-cert", migration);
+    let demands_certificates = !matches!(demands.to_ascii_lowercase().as_str(), "" | "false");
     let anonymous = match (anonymous(&operations), may_list) {
+        _ if demands_certificates => Anonymous::None,
         (Anonymous::None, _) => Anonymous::None,
         (_, false) => Anonymous::Unlisted,
         (operations, true) => operations,

@@ -304,9 +304,17 @@ fn others(stack: &Stack<'_>, migration: &mut Migration) {
                 let words = "this server accepts no passwords and no Kerberos";
                 migration.no_equivalent(source, words, "Give these clients tokens or certificates");
             }
+            ("account", name) if name != "kpwd" => {
+                let why = format!("{name} decides who is banned, and this server does not ask it");
+                bans::close_all(source, &why, migration);
+            }
             ("session", "roles") | ("auth", "roles") => {
                 let words = "administrators are named by section";
                 migration.no_equivalent(source, words, "Set operators in [web], [cluster] or [queue]");
+            }
+            _ if plugin.is_demanded && name != "kpwd" => {
+                let why = format!("logins need {name}, and this server does not ask it");
+                bans::close_all(source, &why, migration);
             }
             _ => {
                 let words = format!("the plug-in {name} has no equivalent");

@@ -12,6 +12,8 @@ pub(crate) struct Plugin {
     pub(crate) phase: String,
     /// Its name.
     pub(crate) name: String,
+    /// Whether a login fails if it does (`required`, `requisite`).
+    pub(crate) is_demanded: bool,
     /// Settings of this line.
     pub(crate) arguments: Vec<(String, String)>,
     pub(crate) source: Source,
@@ -33,8 +35,9 @@ pub(crate) fn parse(file: &str, text: &str, migration: &mut Migration) -> Vec<Pl
             migration.unknown(&source, "this is no line of gplazma.conf", "Correct it there first");
             continue;
         };
-        let is_phase = ["auth", "map", "account", "session", "identity"].contains(&phase);
-        let is_modifier = ["optional", "sufficient", "required", "requisite"].contains(&modifier);
+        let (phase, modifier) = (phase.to_ascii_lowercase(), modifier.to_ascii_lowercase());
+        let is_phase = ["auth", "map", "account", "session", "identity"].contains(&phase.as_str());
+        let is_modifier = ["optional", "sufficient", "required", "requisite"].contains(&modifier.as_str());
         if !is_phase || !is_modifier {
             migration.unknown(&source, "this is no line of gplazma.conf", "Correct it there first");
             continue;
@@ -44,8 +47,9 @@ pub(crate) fn parse(file: &str, text: &str, migration: &mut Migration) -> Vec<Pl
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .collect();
         plugins.push(Plugin {
-            phase: phase.to_owned(),
+            phase,
             name: name.to_owned(),
+            is_demanded: matches!(modifier.as_str(), "required" | "requisite"),
             arguments,
             source,
         });

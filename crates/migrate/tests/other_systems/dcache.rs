@@ -278,3 +278,44 @@ fn where_doors_differ_the_narrower_one_counts() {
             .contains("Remove read_only")
     );
 }
+
+#[test]
+fn what_may_refuse_a_login_and_is_not_ours_closes_the_server() {
+    let layout = "[c/gplazma]\n[c/webdav]\nwebdav.authz.anonymous-operations = READONLY\n\
+        webdav.authz.anonymous-listing = true\n";
+    let read = |layout: &str, plugin: &str| {
+        let stack = format!("auth optional x509\nmap optional multimap\n{plugin}\n");
+        let files = InMemory::default()
+            .with("/d/l.conf", layout)
+            .with("/d/gplazma.conf", &stack)
+            .with("/d/multi-mapfile", "dn:/CN=x uid:1001 gid:1000,true\n")
+            .with("/d/ban.conf", "ban dn:/CN=y\n")
+            .with("/d/more.conf", "ban dn:/CN=x\n");
+        site_of(System::Dcache, DocumentKind::Endpoint, &files, &["/d/l.conf"])
+    };
+    let holder = certificate("/CN=x", &[], None);
+    for plugin in [
+        "",
+        "account requisite banfile",
+        "auth optional lab",
+        "session optional lab",
+    ] {
+        let site = read(layout, plugin);
+        assert!(site.reads(&holder, "/f"), "{plugin}: {}", site.text);
+        assert!(site.reads(&Credential::Anonymous, "/f"), "{plugin}: {}", site.text);
+    }
+    for plugin in [
+        "account requisite lab",
+        "account optional lab",
+        "Account Requisite lab",
+        "auth requisite lab",
+        "map required lab",
+        "account requisite banfile\naccount requisite banfile gplazma.banfile.path=/d/more.conf",
+    ] {
+        let site = read(layout, plugin);
+        assert!(!site.reads(&holder, "/f"), "{plugin}: {}", site.text);
+    }
+    let demanding = format!("{layout}webdav.authn.require-client-cert = true\n");
+    let site = read(&demanding, "");
+    assert!(!site.reads(&Credential::Anonymous, "/f"), "{}", site.text);
+}
