@@ -45,6 +45,18 @@ impl Mistake {
         }
     }
 
+    /// A file that cannot be one of a configuration.
+    pub(crate) fn unusable(file: &Path, says: &str, change: &str) -> Self {
+        Self {
+            file: file.display().to_string(),
+            line: None,
+            key: String::new(),
+            says: says.to_owned(),
+            change: Some(change.to_owned()),
+            about: None,
+        }
+    }
+
     fn new(fault: Fault, sources: &Sources, sections: &[Section]) -> Self {
         let (file, line) = sources.position(fault.offset);
         // A semicolon in quotation marks belongs to what is written there.

@@ -5,6 +5,7 @@
 //! later file replaces the same key of an earlier one.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -178,9 +179,10 @@ pub fn files(main: &Path) -> Result<Vec<PathBuf>, Faults> {
     for entry in listed {
         let entry = entry.map_err(|error| unreadable(&directory, &error))?;
         // Hidden files are those that editors write beside the one that they change.
-        let is_part = |name: &str| name.ends_with(ENDING) && !name.starts_with('.');
-        if entry.file_name().to_str().is_some_and(is_part) {
-            more.push(entry.path());
+        let name = entry.file_name();
+        let bytes = name.as_encoded_bytes();
+        if bytes.ends_with(ENDING.as_bytes()) && !bytes.starts_with(b".") {
+            more.push(usable(entry.path())?);
         }
         if more.len() > FILES_MAX {
             let words = format!("more than {FILES_MAX} configuration files are in it");
@@ -190,6 +192,20 @@ pub fn files(main: &Path) -> Result<Vec<PathBuf>, Faults> {
     more.sort();
     all.extend(more);
     Ok(all)
+}
+
+/// A file of the directory, unless it has no name for messages, or reading it would wait.
+fn usable(file: PathBuf) -> Result<PathBuf, Faults> {
+    let refused = |says, change| Err(Faults(vec![Mistake::unusable(&file, says, change)]));
+    if file.to_str().is_none() {
+        return refused("its name is no text in UTF-8", "rename it");
+    }
+    match file.metadata().map(|facts| facts.file_type()) {
+        Ok(kind) if kind.is_fifo() || kind.is_socket() => {
+            refused("it is a pipe or a socket, and no file", "move it out of this directory")
+        }
+        _ => Ok(file),
+    }
 }
 
 fn unreadable(file: &Path, error: &std::io::Error) -> Faults {
@@ -408,6 +424,23 @@ mod tests {
         for main in ["/dev/stdin", "/etc/server.conf", ".toml", "/"] {
             assert_eq!(of(main), None, "{main}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_as_one_is_refused() {
+        use std::os::unix::ffi::OsStrExt as _;
+        let (site, main) = written(&[("a.toml", ""), ("a.d/b", "")]);
+        let refused = || Configuration::load(&main).unwrap_err().to_string();
+        let named = site.path().join("a.d").join(std::ffi::OsStr::from_bytes(b"\xff.toml"));
+        std::fs::write(&named, "").unwrap();
+        assert!(refused().contains("no text in UTF-8"), "{}", refused());
+        std::fs::remove_file(&named).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(site.path().join("a.d/c.toml")).unwrap();
+        assert!(refused().contains("it is a pipe or a socket"), "{}", refused());
+        std::fs::remove_file(site.path().join("a.d/c.toml")).unwrap();
+        // The usual way to switch a file off.
+        std::os::unix::fs::symlink("/dev/null", site.path().join("a.d/c.toml")).unwrap();
+        assert!(Configuration::load(&main).is_ok());
     }
 
     #[test]

@@ -325,16 +325,11 @@ fn restore_postgres(dump: Option<&Staged>, url: Option<&str>, replaces: bool) ->
 
 /// Files that complete the configuration, and that are not restored.
 pub(super) fn other_files(config: &Path, targets: &[Target]) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(more_directory(config)) else {
-        return Vec::new();
-    };
-    let files = entries.flatten().map(|entry| entry.path());
-    let mut others: Vec<PathBuf> = files
-        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
-        .filter(|path| targets.iter().all(|target| target.path != *path))
-        .collect();
-    others.sort();
+    let files = config::configuration_files(config).unwrap_or_default();
+    let others = files.into_iter().skip(1);
     others
+        .filter(|path| targets.iter().all(|target| target.path != *path))
+        .collect()
 }
 
 fn report(list: &List, targets: &[Target], unplaced: &[Entry], is_dry: bool) {
