@@ -281,5 +281,9 @@ pub(crate) const KEPT_FILES_MAX: usize = 1000;
 pub(crate) const BACKUP_LIST_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Time in which a service that was ready before an upgrade must be ready again.
 pub(crate) const UPGRADE_READY_WAIT: Duration = Duration::from_secs(60);
+/// How long a program may take to say its version, or to check a configuration, in an upgrade.
+pub(crate) const UPGRADE_PROGRAM_WAIT: Duration = Duration::from_secs(60);
+/// Time between two looks whether such a program has ended.
+pub(crate) const UPGRADE_PROGRAM_LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Time between two looks at a service that was restarted.
 pub(crate) const UPGRADE_LOOK_PERIOD: Duration = Duration::from_millis(500);

@@ -178,7 +178,12 @@ fn a_program_that_cannot_serve_is_taken_back_before_a_restart() {
         return;
     };
     let refuses = "if [ \"$1\" = check ]; then echo 'error: no such key: x'; exit 2; fi";
-    for (line, says) in [(refuses, "no such key"), ("exit 127", "does not start")] {
+    let panics = "if [ \"$1\" = check ]; then exit 101; fi";
+    for (line, says) in [
+        (refuses, "no such key"),
+        (panics, "its check crashed"),
+        ("exit 127", "does not start"),
+    ] {
         machine.install("old", "").expect("installed");
         machine.script("preinst", &["upgrade"]);
         machine.install("new", line).expect("installed");
@@ -188,6 +193,14 @@ fn a_program_that_cannot_serve_is_taken_back_before_a_restart() {
         let orders = machine.orders();
         assert!(!orders.iter().any(|order| order.contains("start ")), "{orders:?}");
     }
+
+    // One that cannot lead the upgrade is led by the previous one.
+    let crashes = "if [ \"$1\" = upgrade ]; then kill -SEGV $$; fi";
+    machine.script("preinst", &["upgrade"]);
+    machine.install("new", crashes).expect("installed");
+    let said = machine.script("postinst", &["configure", "0.1.0"]).said();
+    assert!(said.contains("crossload-queue.service is up with"), "{said}");
+    assert!(machine.has("new") && said.contains("crashed in its upgrade"), "{said}");
 }
 
 #[test]

@@ -1,16 +1,22 @@
 //! The new and the previous program.
 
 use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
+use crate::limits::{UPGRADE_PROGRAM_LOOK_PERIOD, UPGRADE_PROGRAM_WAIT};
 use crate::server::configured::CREDENTIALS;
 
 /// Exit code of `crossload check` with errors.
 const ERRORS: i32 = 2;
 /// The least exit code of a shell for a program that does not start.
 const NOT_STARTED: i32 = 126;
+
+/// Exit code of a program that has panicked.
+const PANICKED: i32 = 101;
 
 /// A program, as a file.
 pub(super) struct Program {
@@ -28,11 +34,11 @@ impl Program {
 
     /// Its name and version, as it says itself.
     pub(super) fn version(&self) -> String {
-        let said = Command::new(&self.path).arg("--version").output();
+        let said = ended(Command::new(&self.path).arg("--version"), UPGRADE_PROGRAM_WAIT);
         let said = said.ok().filter(|said| said.status.success());
         said.map_or_else(
             || format!("the program {}", self.path.display()),
-            |said| String::from_utf8_lossy(&said.stdout).trim().to_owned(),
+            |said| said.printed.trim().to_owned(),
         )
     }
 
@@ -42,10 +48,9 @@ impl Program {
         let mut check = Command::new(&self.path);
         check.args(["check", "--offline", "--quiet", "--config"]).arg(config);
         check.env(CREDENTIALS, credentials);
-        match check.output() {
-            Ok(said) if said.status.code() == Some(ERRORS) => {
-                Some(String::from_utf8_lossy(&said.stdout).trim_end().to_owned())
-            }
+        match ended(&mut check, UPGRADE_PROGRAM_WAIT) {
+            Ok(said) if said.status.code() == Some(ERRORS) => Some(said.printed.trim_end().to_owned()),
+            Ok(said) if said.status.code() == Some(PANICKED) => Some(format!("its check crashed: {}", said.status)),
             // Warnings, or a program that has no such check.
             Ok(said) if said.status.code().is_some_and(|code| code < NOT_STARTED) => None,
             Ok(said) => Some(format!("the program does not start: {}", said.status)),
@@ -57,7 +62,7 @@ impl Program {
     pub(super) fn finds_ready(&self, admin: &str) -> bool {
         let mut healthy = Command::new(&self.path);
         healthy.args(["healthy", admin, "--timeout", "5s"]);
-        healthy.output().is_ok_and(|said| said.status.success())
+        ended(&mut healthy, UPGRADE_PROGRAM_WAIT).is_ok_and(|said| said.status.success())
     }
 
     /// Replaces another program, which may run, by this one.
@@ -78,5 +83,55 @@ impl Program {
             let words = format!("cannot put {} back as {}", self.path.display(), place.display());
             Failure::system(words, &cause)
         })
+    }
+}
+
+/// How a program ended.
+struct Ended {
+    status: ExitStatus,
+    /// What it wrote to standard output.
+    printed: String,
+}
+
+/// Runs a program to its end, but not for longer than this.
+///
+/// # Errors
+/// It does not start, or was ended after this time.
+fn ended(command: &mut Command, limit: Duration) -> io::Result<Ended> {
+    let mut output = tempfile::tempfile()?;
+    command.stdin(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.stdout(output.try_clone()?).spawn()?;
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if begun.elapsed() < limit => std::thread::sleep(UPGRADE_PROGRAM_LOOK_PERIOD),
+            None => {
+                child.kill()?;
+                child.wait()?;
+                let words = format!("it did not end within {} s", limit.as_secs());
+                return Err(io::Error::new(ErrorKind::TimedOut, words));
+            }
+        }
+    };
+    let mut bytes = Vec::new();
+    output.seek(SeekFrom::Start(0))?;
+    output.read_to_end(&mut bytes)?;
+    Ok(Ended {
+        status,
+        printed: String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_hangs_is_ended() {
+        let hangs = ended(Command::new("sleep").arg("1000"), Duration::ZERO);
+        assert_eq!(hangs.err().unwrap().kind(), ErrorKind::TimedOut);
+        let said = ended(Command::new("echo").arg("1.2"), UPGRADE_PROGRAM_WAIT).unwrap();
+        assert_eq!((said.status.success(), said.printed.as_str()), (true, "1.2\n"));
     }
 }
