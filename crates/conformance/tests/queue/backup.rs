@@ -109,8 +109,9 @@ fn a_restored_queue_goes_on_and_copies_no_file_twice() {
         .client(["restore", "--dry-run", "-", "--config"])
         .expect("built");
     dry.arg(site.lab.fresh("elsewhere").join("queue.toml"));
-    let placed = run_with_input(&dry, &piped.stdout).succeeded().text();
-    assert!(placed.contains("would restore"), "{placed}");
+    // The configuration in it names the same state directory.
+    let looked = run_with_input(&dry, &piped.stdout).failed_with(22);
+    assert!(looked.stderr.contains("a queue uses"), "{}", looked.said());
     let refused = here(&site, &["restore", "--replace", &early]).failed_with(22);
     assert!(refused.stderr.contains("a queue uses"), "{}", refused.said());
 

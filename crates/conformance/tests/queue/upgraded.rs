@@ -59,7 +59,7 @@ fn activated(lab: &Lab, listener: &TcpListener) -> Result<PathBuf> {
     let file = program.with_file_name("start").join("crossload");
     fs::create_dir_all(program.with_file_name("start"))?;
     let socket = listener.as_raw_fd();
-    let text = format!("#!/bin/sh\nexec 3<&{socket}\nexport LISTEN_PID=$$ LISTEN_FDS=1\nexec {program:?} \"$@\"\n");
+    let text = format!("#!/bin/bash\nexec 3<&{socket}\nexport LISTEN_PID=$$ LISTEN_FDS=1\nexec {program:?} \"$@\"\n");
     fs::write(&file, text)?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
     Ok(file)
