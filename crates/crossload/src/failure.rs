@@ -82,6 +82,24 @@ impl Failure {
         }
     }
 
+    /// A file for TLS that a configuration names under `keys` and that cannot be used: no client is
+    /// at fault.
+    pub(crate) fn of_tls_files(keys: &str, error: Error) -> Self {
+        match (error.code(), error.detail()) {
+            (ErrorCode::BadRequest, Some(why)) => {
+                let advice = match why.contains("Permission denied") {
+                    true => {
+                        "; let the server's user read the file, or hand it over as a credential of the unit \
+                         (LoadCredential=)"
+                    }
+                    false => "",
+                };
+                Self::invalid(format!("{keys}: {why}{advice}"))
+            }
+            _ => error.into(),
+        }
+    }
+
     /// The failure, and what this reader can do.
     pub(crate) fn message(&self, reader: Reader) -> String {
         match self.next(reader) {
@@ -156,6 +174,28 @@ fn story(error: &Error) -> String {
 mod tests {
     use super::*;
     use types::{PeerStatus, Phase, Side};
+
+    #[test]
+    fn a_file_for_tls_that_cannot_be_used_is_no_fault_of_a_client() {
+        let failure = |detail: &str| {
+            let error = Error::new(ErrorCode::BadRequest, Side::Active, Phase::Tls).with_detail(detail);
+            Failure::of_tls_files("[server] certificate, key", error).message(Reader::Administrator)
+        };
+        let denied = failure("/etc/k.pem: Permission denied (os error 13)");
+        assert!(
+            denied.starts_with("[server] certificate, key: /etc/k.pem: Permission denied"),
+            "{denied}"
+        );
+        assert!(
+            denied.contains("LoadCredential=") && !denied.contains("client"),
+            "{denied}"
+        );
+        let other = failure("/etc/k.pem: no usable private key: no items");
+        assert!(
+            !other.contains("LoadCredential=") && !other.contains("client"),
+            "{other}"
+        );
+    }
 
     #[test]
     fn errors_have_gfals_form_and_exit_code() {

@@ -55,7 +55,7 @@ use crate::server::log::Log;
 use crate::server::service_manager::{ServiceManager, Sockets};
 use crate::server::signals::Signals;
 use crate::server::subsystem::{Ground, Subsystem};
-use crate::server::trust_files::{TrustFiles, trust};
+use crate::server::trust_files::{TrustFiles, trust, unusable};
 use crate::traces::Traces;
 use access::Credentials;
 use copy_log::LoggedCopier;
@@ -215,7 +215,7 @@ impl Parts {
         sockets: Sockets,
     ) -> Result<Self, Failure> {
         let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
-        let (trust, _) = ClientTls::load(&trust(configuration))?;
+        let (trust, _) = ClientTls::load(&trust(configuration)).map_err(unusable)?;
         let ground = Ground {
             log: log.clone(),
             fair_share: FairShare::new(&shares, Some(observer.clone())),

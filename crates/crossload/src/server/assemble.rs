@@ -31,7 +31,7 @@ use super::pages::Pages;
 use super::shares::{Logged, Shares};
 use super::space_report::{ReportGround, SpaceReports};
 use super::subsystem::{Ground, Subsystem};
-use super::trust_files::{TrustFiles, trust};
+use super::trust_files::{TrustFiles, trust, unusable};
 use crate::descriptors;
 use crate::failure::Failure;
 
@@ -83,7 +83,7 @@ impl Assembly {
     ) -> Result<Self, Failure> {
         let shares = descriptors::share_out(descriptors::limit(), &configuration.limits);
         let fair_share = FairShare::new(&shares, Some(observer.clone()));
-        let (trust, _) = ClientTls::load(&trust(configuration))?;
+        let (trust, _) = ClientTls::load(&trust(configuration)).map_err(unusable)?;
         let ground = &Ground {
             log: log.clone(),
             observer,

@@ -7,6 +7,7 @@ use net::tls::ServerTls;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::json;
+use types::Error;
 use x509_parser::extensions::GeneralName;
 
 use super::choices;
@@ -32,6 +33,10 @@ fn files(configuration: &Configuration) -> Option<(&Path, &Path)> {
     server.certificate.as_deref().zip(server.key.as_deref())
 }
 
+fn unusable(error: Error) -> Failure {
+    Failure::of_tls_files("[server] certificate, key", error)
+}
+
 fn session_bytes(configuration: &Configuration) -> usize {
     usize::try_from(configuration.limits.tls_session_bytes.0).unwrap_or(usize::MAX)
 }
@@ -41,7 +46,7 @@ impl Subsystem for OwnCertificate {
 
     fn build(_ground: &Ground, configuration: &Configuration) -> Result<Self, Failure> {
         let asks = choices::client_certificates(configuration);
-        let load = |(certificate, key)| ServerTls::asking(certificate, key, asks);
+        let load = |(certificate, key)| ServerTls::asking(certificate, key, asks).map_err(unusable);
         let tls = files(configuration).map(load).transpose()?;
         if let Some(tls) = &tls {
             tls.limit_sessions(session_bytes(configuration));
@@ -66,7 +71,7 @@ impl Subsystem for OwnCertificate {
         let session_bytes = session_bytes(change.fresh);
         Ok(match self.tls.get() {
             Some(tls) => {
-                let fresh = tls.prepare(certificate, key, asks)?;
+                let fresh = tls.prepare(certificate, key, asks).map_err(unusable)?;
                 Box::new(move || {
                     tls.take(fresh);
                     tls.limit_sessions(session_bytes);
@@ -74,7 +79,7 @@ impl Subsystem for OwnCertificate {
                 })
             }
             None => {
-                let fresh = ServerTls::asking(certificate, key, asks)?;
+                let fresh = ServerTls::asking(certificate, key, asks).map_err(unusable)?;
                 fresh.limit_sessions(session_bytes);
                 Box::new(move || {
                     self.tls.set(Some(fresh));

@@ -12,6 +12,7 @@ use config::Configuration;
 use identity::{CertificateFiles, CertificateReport, Certificates, directory_fingerprint};
 use net::tls::{ClientTls, Trust, Trusted};
 use serde_json::{Value, json};
+use types::Error;
 
 use super::assemble::named_place;
 use super::log::Log;
@@ -79,9 +80,14 @@ impl Subsystem for TrustFiles {
     /// Unusable authorities stop the reload.
     fn renew<'a>(&'a self, change: &Change<'a>) -> Result<Renewal<'a>, Failure> {
         let fresh = change.fresh;
-        ClientTls::load(&trust(fresh))?;
+        ClientTls::load(&trust(fresh)).map_err(unusable)?;
         Ok(Box::new(move || self.replace(fresh)))
     }
+}
+
+/// The authorities of `[trust]` cannot be used.
+pub(crate) fn unusable(error: Error) -> Failure {
+    Failure::of_tls_files("[trust]", error)
 }
 
 impl TrustFiles {
