@@ -1,7 +1,7 @@
 //! The exports of a server: their stores, rules and local users.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::{Configuration, Export};
@@ -14,7 +14,7 @@ use net::tls::ClientTls;
 use policy::{AnonymousAccess, ExportRules, Rule};
 use serde_json::json;
 use storage::{Posix, PosixOptions, SecretFiles, VoQuota};
-use types::LogicalPath;
+use types::{Error, ErrorCode, LogicalPath};
 
 use super::caches::{Caches, CachesPart};
 use super::cluster_pages::ClusterPages;
@@ -359,6 +359,23 @@ fn store_key(export: &Export, configuration: &Configuration, writable: bool) -> 
     ))
 }
 
+/// The directory of an export cannot be used. No client and no rule is concerned.
+fn unusable(directory: &Path, writable: bool, error: Error) -> Failure {
+    let failure = match (error.code(), writable) {
+        (ErrorCode::NotFound, _) => Failure::advised(&error, "Make the directory, or correct the key `directory`."),
+        (ErrorCode::Forbidden, true) => Failure::advised(
+            &error,
+            "Let the server's user read and write there, or set read_only = true in [[export]].",
+        ),
+        (ErrorCode::Forbidden, false) => Failure::advised(&error, "Let the server's user read the directory."),
+        _ => error.into(),
+    };
+    Failure {
+        words: format!("export directory {}: {}", directory.display(), failure.words),
+        ..failure
+    }
+}
+
 fn open_directory(key: &DirectoryKey, secrets: &SecretFiles, log: &Log) -> Result<Store, Failure> {
     let (directory, writable, quota_bytes, reserve_bytes, vo_quotas) = key;
     let options = PosixOptions {
@@ -368,13 +385,7 @@ fn open_directory(key: &DirectoryKey, secrets: &SecretFiles, log: &Log) -> Resul
         vo_quotas: vo_quotas.clone(),
         secrets: secrets.clone(),
     };
-    let posix = Posix::open(directory, &options).map_err(|error| {
-        let failure = Failure::from(error);
-        Failure {
-            words: format!("export directory {}: {}", directory.display(), failure.words),
-            ..failure
-        }
-    })?;
+    let posix = Posix::open(directory, &options).map_err(|error| unusable(directory, *writable, error))?;
     let cleaned = posix.cleaned();
     log.write(
         "export_opened",
@@ -386,9 +397,34 @@ fn open_directory(key: &DirectoryKey, secrets: &SecretFiles, log: &Log) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use types::{Phase, Side};
 
     use super::*;
+    use crate::failure::Reader;
+
+    #[test]
+    fn a_directory_that_cannot_be_used_is_no_matter_of_rules() {
+        let said = |code, writable| {
+            let error = Error::new(code, Side::Active, Phase::Open).with_subject("/d");
+            let failure = unusable(Path::new("/d"), writable, error);
+            failure.message(Reader::Administrator)
+        };
+        let missing = said(ErrorCode::NotFound, true);
+        assert!(
+            missing.starts_with("export directory /d: ") && missing.contains("Make the directory"),
+            "{missing}"
+        );
+        let closed = said(ErrorCode::Forbidden, true);
+        assert!(
+            closed.contains("read_only = true") && !closed.contains("explain"),
+            "{closed}"
+        );
+        let unreadable = said(ErrorCode::Forbidden, false);
+        assert!(
+            !unreadable.contains("read_only") && !unreadable.contains("explain"),
+            "{unreadable}"
+        );
+    }
 
     #[test]
     fn an_export_is_writable_where_its_ceiling_has_a_change() {
