@@ -166,9 +166,10 @@ impl Order {
 }
 
 fn demand_operator(viewer: &Viewer) -> Result<(), Refusal> {
-    match viewer.is_operator {
-        true => Ok(()),
-        false => Err(forbidden("[web] operators does not name this client")),
+    match (viewer.is_operator, &viewer.refused_certificate) {
+        (true, _) => Ok(()),
+        (false, Some(why)) => Err(forbidden(&format!("the client's certificate is not accepted: {why}"))),
+        (false, None) => Err(forbidden("[web] operators does not name this client")),
     }
 }
 
@@ -374,6 +375,21 @@ async fn drain_worker(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_whose_certificate_is_not_accepted_reads_why() {
+        let said = |viewer: &Viewer| {
+            let refusal = demand_operator(viewer).err().expect("no operator");
+            refusal.error().detail().unwrap_or_default().to_owned()
+        };
+        let unknown = said(&Viewer::default());
+        assert_eq!(unknown, "[web] operators does not name this client");
+        let refused = said(&Viewer {
+            refused_certificate: Some("its issuer is not trusted".to_owned()),
+            ..Viewer::default()
+        });
+        assert!(refused.contains("its issuer is not trusted"), "{refused}");
+    }
 
     #[test]
     fn names_in_places_are_encoded() {

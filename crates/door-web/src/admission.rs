@@ -66,6 +66,8 @@ pub(crate) struct Viewer {
     pub(crate) is_operator: bool,
     /// By what it is known.
     pub(crate) proof: Proof,
+    /// Why the certificate of its connection is not accepted, if it may look without one.
+    pub(crate) refused_certificate: Option<String>,
 }
 
 /// By what a viewer is known.
@@ -108,7 +110,16 @@ impl Viewer {
             name: Some(name_of(credential)),
             is_operator,
             proof,
+            refused_certificate: None,
         }
+    }
+}
+
+/// Why the certificate of a client's connection is not accepted.
+fn refused_certificate(client: &Client) -> Option<String> {
+    match &**client.credential().ok()? {
+        Credential::RefusedCertificate(error) => Some(error.public()),
+        _ => None,
     }
 }
 
@@ -251,7 +262,10 @@ impl Access {
         let shows_token = headers.contains_key(header::AUTHORIZATION);
         match judged {
             Err(refusal) if rights.is_open && (!shows_token || refusal.error().code() == ErrorCode::PageForbidden) => {
-                Ok(Viewer::default())
+                Ok(Viewer {
+                    refused_certificate: refused_certificate(client),
+                    ..Viewer::default()
+                })
             }
             judged => judged,
         }
