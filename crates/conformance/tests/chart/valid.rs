@@ -124,6 +124,10 @@ fn wrong_values_are_refused_in_words() {
         ("redirector: {enabled: true, capabilities: true}", "redirector.networks"),
         ("mesh: {enabled: true}", "mesh.config.endpoint"),
         ("networkPolicy: {metricsFrom: [{}]}", "metricsFrom"),
+        (
+            "endpoint: {config: {server: {listen: [\"[::]:443\"]}}}",
+            "set endpoint.port too",
+        ),
     ] {
         let refused = charts.template(&charts.values("wrong", values)).failed_with(1);
         assert!(refused.stderr.contains(words), "{values}: {}", refused.said());

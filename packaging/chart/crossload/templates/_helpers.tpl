@@ -123,6 +123,14 @@ app.kubernetes.io/component: {{ index . 1 }}
 
 {{/* Combinations that the schema cannot know. Called once, by the service account. */}}
 {{- define "crossload.mistakes" -}}
+{{- $root := . -}}
+{{- range $component := list "endpoint" "redirector" -}}
+{{- $values := get $root.Values $component -}}
+{{- $listen := (default dict $values.config.server).listen -}}
+{{- if and $values.enabled $listen (not (regexMatch (printf ":%d( |$)" (int $values.port)) (join " " $listen))) -}}
+{{- fail (printf "%s.config.server.listen lacks the port of the services and of the pods: set %s.port too, which is %d" $component $component (int $values.port)) -}}
+{{- end -}}
+{{- end -}}
 {{- $endpoint := .Values.endpoint -}}
 {{- $replicas := int $endpoint.replicas -}}
 {{- if $endpoint.enabled -}}
