@@ -369,7 +369,6 @@ async fn online(configuration: &Configuration, lines: &Lines, options: &CheckOpt
     findings.extend(listeners::check_doors(configuration, lines, &doors).await);
     findings.extend(cms::check_managers(configuration, lines).await);
     findings.extend(monitoring::check(configuration, lines).await);
-    findings.extend(traces::check_collector(configuration, lines).await);
     let (server_trust, _) = ClientTls::load(&Trust {
         files: configuration.trust.ca_files.clone(),
         directories: configuration.trust.ca_directories.clone(),

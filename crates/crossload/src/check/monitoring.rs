@@ -1,11 +1,12 @@
-//! Checks the receivers of the monitoring, and its broker. Whether packets arrive, UDP does not
-//! tell.
+//! Checks the receivers of the monitoring and of traces, and the broker. Whether packets arrive, UDP
+//! does not tell.
 
 use broker::Broker;
 use config::Configuration;
 
 use super::finding::Finding;
 use super::lines::Lines;
+use super::traces::check_collector;
 use crate::server::{broker_login, broker_sink};
 
 /// Whether the names of the receivers have addresses.
@@ -31,6 +32,7 @@ pub(crate) async fn check(configuration: &Configuration, lines: &Lines) -> Vec<F
         }
     }
     findings.extend(check_broker(configuration, lines).await);
+    findings.extend(check_collector(configuration, lines).await);
     findings
 }
 
