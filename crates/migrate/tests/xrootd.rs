@@ -175,16 +175,12 @@ const CASES: [Case; 16] = [
     Case {
         name: "tape",
         file: "/etc/xrootd/xrootd-tape.cfg",
-        lines: &[
-            "directory = \"/buffer/tape\"",
-            "reserve_bytes = \"100GiB\"",
-            "who = [\"authenticated\"]",
-            "may = [\"all\"]",
-        ],
+        lines: &["directory = \"/buffer/tape\"", "reserve_bytes = \"100GiB\""],
         remarks: &[
             (InPart, "all.export /tape stage"),
             (NoEquivalent, "oss.stagecmd"),
             (NoEquivalent, "krb5 is not among"),
+            (InPart, "no credential of ours"),
             (NoEquivalent, "frm.xfr.copycmd"),
         ],
         ..ENDPOINT
@@ -195,10 +191,12 @@ const CASES: [Case; 16] = [
         lines: &[
             "listen = [\"[::]:1096\"]",
             "remote_hosts = [\"*.example.org\", \"disk.example.com\"]",
-            // Sessions authenticated, and there was no HTTP.
-            "who = [\"authenticated\"]",
         ],
-        remarks: &[(NoEquivalent, "d*1.example.net"), (InPart, "tokens need TLS")],
+        remarks: &[
+            (NoEquivalent, "d*1.example.net"),
+            (InPart, "tokens need TLS"),
+            (InPart, "no credential of ours"),
+        ],
         ..ENDPOINT
     },
     Case {

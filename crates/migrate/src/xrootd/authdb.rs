@@ -268,13 +268,12 @@ impl Facts<'_> {
             return;
         }
         let is_for_anyone = rule.who.contains(&Who::Anyone);
+        let is_open = demanded_issuers.is_none() && !(is_for_anyone && self.demands_credentials());
         let holders: Vec<Who> = match demanded_issuers {
             Some(issuers) => issuers.iter().cloned().map(Who::Issuer).collect(),
-            None if is_for_anyone && self.demands_credentials() => vec![Who::Authenticated],
-            None => Vec::new(),
+            None => self.holders(),
         };
-        let is_limited = demanded_issuers.is_some() || !holders.is_empty();
-        if rule.may.is_empty() || !is_limited {
+        if rule.may.is_empty() || is_open {
             return self.write_rule(&rule, source, None);
         }
         if !rule.may_not.is_empty() {

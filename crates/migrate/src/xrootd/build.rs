@@ -109,6 +109,29 @@ impl Facts<'_> {
         is_listed || self.bindings.iter().any(Binding::is_strict)
     }
 
+    /// Who has a credential with which every host gets in at XRootD, as words of rules; each of them
+    /// alone suffices. A certificate does not suffice for sessions by `sss`, nor a token for `gsi`.
+    pub(super) fn holders(&self) -> Vec<Who> {
+        let of_all = self.bindings.iter().any(|binding| binding.hosts == "*");
+        let bound = self.bindings.iter().filter(|binding| binding.is_strict());
+        let mut sets: Vec<Vec<&str>> = bound
+            .map(|binding| binding.methods.iter().map(String::as_str).collect())
+            .collect();
+        let is_open = |method: &Method| is_open(&method.name);
+        if !of_all && !self.methods.is_empty() && !self.methods.iter().any(is_open) {
+            sets.push(self.methods.iter().map(|method| method.name.as_str()).collect());
+        }
+        let has = |name: &str| sets.iter().all(|set| set.contains(&name));
+        let takes_certificates = has("gsi") && self.strict_logins.is_empty();
+        match (takes_certificates, has("ztn")) {
+            (true, true) => vec![Who::Authenticated],
+            // A rule cannot say that tokens do not suffice, if there are any.
+            (true, false) if self.issuers.is_empty() => vec![Who::Authenticated],
+            (_, true) => self.issuers.iter().cloned().map(Who::Issuer).collect(),
+            (_, false) => Vec::new(),
+        }
+    }
+
     /// The methods of hosts without a line of their own, by name, with the line that says so.
     fn methods(&self) -> (Vec<String>, Option<Source>) {
         let of_all = self.bindings.iter().rev().find(|binding| binding.hosts == "*");
@@ -134,11 +157,10 @@ impl Facts<'_> {
         let Some(source) = elsewhere else {
             return Openness::Anyone;
         };
-        let words =
-            "holds for another host, program or instance: clients without a credential may do nothing here, too";
-        let advice = "Name the --instance and --host of the service, or set anonymous in [[export]]";
+        let words = "holds for another host, program or instance: here, too, not everyone may do everything";
+        let advice = "Name the --instance and --host of the service, and write [[rule]]s";
         self.migration.in_part(&source, words, advice);
-        Openness::Authenticated
+        Openness::Judged
     }
 
     fn authentication(&mut self) {
@@ -202,6 +224,7 @@ impl Facts<'_> {
                 }
             }
         }
+        self.remark_holders(openness);
         let replaced = self.close_foreign_rights(openness);
         match (openness, authdb) {
             (Openness::Judged, Some(authdb)) if replaced => {
@@ -224,22 +247,42 @@ impl Facts<'_> {
             (_, None) => {}
         }
         if openness == Openness::Authenticated {
-            let rule = Rule {
-                who: vec![Who::Authenticated],
-                may: Activities::ALL,
-                ..Rule::default()
-            };
             let main = self.main.clone();
-            self.write_rule(
-                &rule,
-                &main,
-                Some("without ofs.authorize, clients with a credential may do everything"),
-            );
+            for holder in self.holders() {
+                let rule = Rule {
+                    who: vec![holder],
+                    may: Activities::ALL,
+                    ..Rule::default()
+                };
+                let note = "without ofs.authorize, clients with a credential may do everything";
+                self.write_rule(&rule, &main, Some(note));
+            }
             if let Some(http) = self.http.clone() {
                 let words = "HTTP clients without a credential could do everything, too: here they may not";
                 let advice = "Set anonymous in [[export]] if that was meant";
                 self.migration.in_part(&http, words, advice);
             }
+        }
+    }
+
+    /// Remarks where what everyone had is not for everyone with a credential.
+    fn remark_holders(&mut self, openness: Openness) {
+        let lines = std::mem::take(&mut self.strict_logins);
+        for source in &lines {
+            let words =
+                "refuses clients that have a valid certificate: everyone's rights are not given to certificates";
+            let advice =
+                "Write [[rule]]s for the users or VOs that may log in; rules for others hold without a mapping";
+            self.migration.in_part(source, words, advice);
+        }
+        self.strict_logins = lines;
+        let is_needed = openness == Openness::Authenticated || self.demands_credentials();
+        if is_needed && self.holders().is_empty() {
+            let main = self.main.clone();
+            let words =
+                "no credential of ours is one of those that every session may use: everyone's rights are not given";
+            let advice = "Write [[rule]]s for the clients that shall have them, by vo:, group:, dn: or issuer:";
+            self.migration.in_part(&main, words, advice);
         }
     }
 

@@ -105,6 +105,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) certificates: BTreeMap<u8, (Named, Option<Named>)>,
     pub(crate) methods: Vec<Method>,
     pub(crate) bindings: Vec<Binding>,
+    /// Lines that refuse clients with a valid certificate, such as those without a mapping.
+    pub(crate) strict_logins: Vec<Source>,
     /// Whether lines may be missing.
     pub(crate) is_incomplete: bool,
     /// `ofs.authorize` in a branch that does not hold.
@@ -175,6 +177,7 @@ impl<'a> Facts<'a> {
             certificates: BTreeMap::new(),
             methods: Vec::new(),
             bindings: Vec::new(),
+            strict_logins: Vec::new(),
             is_incomplete: false,
             authorize_elsewhere: None,
             methods_elsewhere: None,

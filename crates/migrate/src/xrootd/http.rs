@@ -45,6 +45,9 @@ impl Facts<'_> {
             }
             "gridmap" => match line.words.last() {
                 Some(file) => {
+                    if line.has("required") {
+                        self.strict_logins.push(source.clone());
+                    }
                     self.mappings.push(source.clone());
                     self.take_as("x509.grid_map_file", file.as_str(), source);
                 }

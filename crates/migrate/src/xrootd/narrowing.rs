@@ -29,14 +29,12 @@ fn migrated(lines: &[&str]) -> (String, String) {
 #[test]
 fn the_host_with_the_strictest_methods_decides() {
     for lines in [
-        &["sec.protocol sss", "sec.protbind wn1.example.org only host"][..],
+        &["sec.protocol gsi", "sec.protbind wn1.example.org only host"][..],
         &["sec.protocol gsi", "sec.protbind wn1.example.org only none"],
         &["sec.protocol gsi", "sec.protbind wn1.example.org none"],
         &["sec.protocol gsi", "sec.protocol host", "sec.protbind wn1* only gsi"],
         &["sec.protocol gsi", "sec.protbind wn1* only gsi", "sec.protbind * none"],
         &["sec.protocol gsi", "sec.protbind * none", "sec.protbind * only gsi"],
-        // Another instance, whose name may be this one's.
-        &["if named other", "sec.protocol gsi", "fi"],
     ] {
         let lines: Vec<&str> = ["all.export /data"].iter().chain(lines).copied().collect();
         let (result, remarks) = migrated(&lines);
@@ -51,9 +49,15 @@ fn the_host_with_the_strictest_methods_decides() {
             .chain(["ofs.authorize", "acc.authdb /authdb"])
             .collect();
         let (result, _) = migrated(&judged);
-        let is_here = !lines.contains(&"if named other");
-        assert_eq!(result.contains("anyone"), !is_here, "{lines:?}: {result}");
+        assert!(!result.contains("anyone"), "{lines:?}: {result}");
     }
+    // Another instance, whose name may be this one's.
+    let (result, remarks) = migrated(&["all.export /data", "if named other", "sec.protocol gsi", "fi"]);
+    assert!(
+        !result.contains("anonymous") && !result.contains("[[rule]]"),
+        "{result}"
+    );
+    assert!(remarks.contains("not everyone may do everything"), "{remarks}");
     for lines in [
         &["all.export /data", "sec.protocol gsi", "sec.protbind * none"][..],
         &["all.export /data", "sec.protocol unix", "sec.protbind wn1* none"],
@@ -96,13 +100,14 @@ fn rules_give_nothing_to_others_where_a_macaroon_is_demanded() {
 
 #[test]
 fn a_library_that_decides_rights_and_is_not_ours_closes_the_server() {
-    for (lines, is_replaced) in [
-        (&["ofs.authlib libMyDeny.so"][..], true),
+    let cases: [(&[&str], bool); 5] = [
+        (&["ofs.authlib libMyDeny.so"], true),
         (&["ofs.authlib /opt/deny.so option"], true),
         (&["ofs.authlib libXrdMacaroons.so /opt/deny.so"], true),
         (&["ofs.authlib ++ libMyDeny-5.so"], false),
         (&["ofs.authlib libXrdMacaroons.so", "ofs.authlib libXrdAcc.so"], false),
-    ] {
+    ];
+    for (lines, is_replaced) in cases {
         let (result, remarks) = judged(lines);
         let closing = result.find("may_not = [\"all\"]").expect("a rule that closes");
         assert!(result.contains("CLOSED"), "{lines:?}: {result}");
@@ -114,4 +119,49 @@ fn a_library_that_decides_rights_and_is_not_ours_closes_the_server() {
     }
     let (result, _) = judged(&["ofs.authlib ++ libXrdMacaroons.so", "ofs.authlib libXrdMacaroons.so"]);
     assert!(!result.contains("CLOSED") && result.contains("anyone"), "{result}");
+}
+
+#[test]
+fn rights_of_sessions_are_for_the_credentials_that_sessions_need() {
+    let tokens = "ofs.authlib ++ libXrdAccSciTokens.so config=/scitokens.cfg";
+    let cases: [(&[&str], Option<&str>); 9] = [
+        (&["sec.protocol gsi"], Some("authenticated")),
+        (&["sec.protocol gsi", "sec.protocol ztn", tokens], Some("authenticated")),
+        (&["sec.protocol ztn", tokens], Some("issuer:https://a.example/")),
+        (
+            &["sec.protocol gsi -gmapopt:2", "sec.protocol ztn", tokens],
+            Some("issuer:https://a.example/"),
+        ),
+        (&["sec.protocol gsi", tokens], None),
+        (&["sec.protocol sss"], None),
+        (&["sec.protocol krb5", "sec.protbind wn1 none"], None),
+        (
+            &["sec.protocol gsi", "sec.protocol sss", "sec.protbind wn1 only sss"],
+            None,
+        ),
+        (&["sec.protocol gsi -gmapopt:2"], None),
+        (&["sec.protocol gsi -vomsat:2 -vomsfun:libXrdVoms.so"], None),
+        (&["sec.protocol gsi -vomsfun:default -vomsfunparms:vos=cms"], None),
+        (
+            &[
+                "sec.protocol gsi",
+                "http.gridmap required /etc/grid-security/grid-mapfile",
+            ],
+            None,
+        ),
+    ];
+    for (lines, who) in cases {
+        let open: Vec<&str> = ["all.export /data"].into_iter().chain(lines.iter().copied()).collect();
+        for (result, remarks) in [migrated(&open), judged(lines)] {
+            let giving = result.contains("\nmay = ");
+            assert_eq!(giving, who.is_some(), "{lines:?}: {result}");
+            let named = who.map(|who| format!("who = [\"{who}\"]"));
+            assert!(named.is_none_or(|named| result.contains(&named)), "{lines:?}: {result}");
+            assert!(
+                !result.contains("anyone") && !result.contains("anonymous"),
+                "{lines:?}: {result}"
+            );
+            assert!(giving || remarks.contains("are not given"), "{lines:?}: {remarks}");
+        }
+    }
 }

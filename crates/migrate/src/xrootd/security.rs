@@ -32,6 +32,18 @@ const GSI_NOT_NEEDED: [&str; 20] = [
     "authzfunparms",
 ];
 
+/// Whether options of `gsi` refuse clients with a valid certificate: those without a mapping, without
+/// VOMS or of another VO, or whom a function does not like.
+fn refuses_valid_certificates(options: &[(&str, &str)]) -> bool {
+    options.iter().any(|(name, value)| match *name {
+        "gmapopt" => matches!(*value, "2" | "12") || value.starts_with("usemap"),
+        "vomsat" => !matches!(*value, "0" | "1" | "ignore" | "extract"),
+        "vomsfunparms" => value.contains("vos=") || value.contains("grps="),
+        "authzfun" | "gmapfun" => true,
+        _ => false,
+    })
+}
+
 impl Facts<'_> {
     /// `sec.*`.
     pub(super) fn security(&mut self, line: &Directive, name: &str) -> bool {
@@ -110,6 +122,9 @@ impl Facts<'_> {
             self.set("x509.trust_directory", directory, source);
         }
         self.revocation(value("crl"), line);
+        if refuses_valid_certificates(&read) {
+            self.strict_logins.push(source.clone());
+        }
         let mut open = Vec::new();
         let maps = !matches!(value("gmapopt"), Some("0" | "nomap"));
         match value("gridmap") {
