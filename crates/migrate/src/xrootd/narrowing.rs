@@ -124,7 +124,7 @@ fn a_library_that_decides_rights_and_is_not_ours_closes_the_server() {
 #[test]
 fn rights_of_sessions_are_for_the_credentials_that_sessions_need() {
     let tokens = "ofs.authlib ++ libXrdAccSciTokens.so config=/scitokens.cfg";
-    let cases: [(&[&str], Option<&str>); 9] = [
+    let cases: [(&[&str], Option<&str>); 12] = [
         (&["sec.protocol gsi"], Some("authenticated")),
         (&["sec.protocol gsi", "sec.protocol ztn", tokens], Some("authenticated")),
         (&["sec.protocol ztn", tokens], Some("issuer:https://a.example/")),
