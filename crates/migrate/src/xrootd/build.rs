@@ -25,6 +25,7 @@ pub(super) enum Openness {
 
 /// Writes the rest of the configuration.
 pub(super) fn finish(facts: &mut Facts<'_>) {
+    facts.settle_exports();
     let demanded = facts.demanded_issuers();
     facts.addresses();
     facts.certificate();

@@ -8,6 +8,7 @@ use super::build::Openness;
 use super::facts::{Bucket, ExportFact, Facts, Named};
 use super::values::{below, is_on, plain_path, size, size_bytes};
 use crate::document::Section;
+use crate::rights::is_below;
 use crate::source::Source;
 
 /// What XRootD exports where nothing is exported.
@@ -20,6 +21,37 @@ const CACHE_BYTES_MIN: u64 = 64 << 20;
 const USUAL_SPACE: &str = "public";
 
 impl Facts<'_> {
+    /// Leaves out paths that only lines for disks name, unless they are below an export. What they
+    /// take from a path, they take from exports below it.
+    pub(super) fn settle_exports(&mut self) {
+        if self.is_incomplete {
+            self.default_read_only = true;
+            let main = self.main.clone();
+            let words = "exports are read-only unless their lines say r/w: those that could not be read may say r/o";
+            let advice = "Read all files, or remove read_only";
+            self.migration.in_part(&main, words, advice);
+        }
+        let all = std::mem::take(&mut self.exports);
+        let (mut exports, others): (Vec<ExportFact>, Vec<ExportFact>) =
+            all.into_iter().partition(|export| export.is_exported);
+        for other in others {
+            if exports.iter().any(|export| is_below(&other.path, &export.path)) {
+                exports.push(other);
+                continue;
+            }
+            if other.is_read_only == Some(true) {
+                for export in exports.iter_mut().filter(|export| is_below(&export.path, &other.path)) {
+                    export.is_read_only.get_or_insert(true);
+                }
+            }
+            self.migration.not_needed(
+                &other.source,
+                "the path is not exported; exports below it are as it says",
+            );
+        }
+        self.exports = exports;
+    }
+
     /// Writes the exports.
     pub(super) fn write_exports(&mut self, openness: Openness) {
         let mut exports = std::mem::take(&mut self.exports);
@@ -30,6 +62,7 @@ impl Facts<'_> {
                 .in_part(&main, words, "Write the paths that are to be served into [[export]]");
             exports.push(ExportFact {
                 path: USUAL_PATH.to_owned(),
+                is_exported: true,
                 is_read_only: None,
                 tape: Vec::new(),
                 source: main,

@@ -22,6 +22,8 @@ pub(crate) struct Named {
 pub(crate) struct ExportFact {
     /// The path, without a slash at its end.
     pub(crate) path: String,
+    /// Whether it is exported: lines for disks may be about other paths, too.
+    pub(crate) is_exported: bool,
     /// Whether it can be changed, if that is said.
     pub(crate) is_read_only: Option<bool>,
     /// Its options about tape.
@@ -103,6 +105,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) allowed_clients: Vec<Named>,
     /// Certificate and key by rank: those of `xrd.tls`, of `http`, of `gsi`.
     pub(crate) certificates: BTreeMap<u8, (Named, Option<Named>)>,
+    /// For what TLS is demanded so far.
+    pub(crate) demanded_tls: Vec<String>,
     pub(crate) methods: Vec<Method>,
     pub(crate) bindings: Vec<Binding>,
     /// Lines that refuse clients with a valid certificate, such as those without a mapping.
@@ -175,6 +179,7 @@ impl<'a> Facts<'a> {
             http: None,
             allowed_clients: Vec::new(),
             certificates: BTreeMap::new(),
+            demanded_tls: Vec::new(),
             methods: Vec::new(),
             bindings: Vec::new(),
             strict_logins: Vec::new(),

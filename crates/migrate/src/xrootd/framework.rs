@@ -68,11 +68,23 @@ impl Facts<'_> {
         }
         let path = plain_path(path);
         let earlier = self.exports.iter().position(|export| export.path == path);
+        // "oss.path" says something about a path, and does not export it.
+        let mut is_exported = !matches!(line.name.as_str(), "oss.path" | "oss.export" | "pss.export");
         if let Some(earlier) = earlier.map(|at| self.exports.remove(at)) {
-            self.migration.not_needed(&earlier.source, "a later line replaces it");
+            is_exported |= earlier.is_exported;
+            match earlier.is_read_only == Some(true) && is_read_only != Some(true) {
+                true => {
+                    is_read_only = Some(true);
+                    let words = "is an [[export]] with read_only, which a later line does not take back here";
+                    let advice = "Remove read_only if clients may write there";
+                    self.migration.in_part(&earlier.source, words, advice);
+                }
+                false => self.migration.not_needed(&earlier.source, "a later line replaces it"),
+            }
         }
         self.exports.push(ExportFact {
             path,
+            is_exported,
             is_read_only,
             tape,
             source: line.source.clone(),
@@ -262,24 +274,30 @@ impl Facts<'_> {
     /// `xrootd.tls [capable] all|data|login|session|tpc|gpfile|none...`.
     fn required_tls(&mut self, line: &Directive) {
         let source = &line.source;
-        let is_off = line.has("none") || line.has("off");
-        let has = |name: &str| line.has(name) && !line.has(&format!("-{name}"));
-        let demands = [
-            ("all", "data"),
-            ("data", "data"),
-            ("login", "login"),
-            ("session", "session"),
-        ];
-        let demanded = demands.into_iter().find(|(name, _)| !is_off && has(name));
-        let word = demanded.map_or("optional", |(_, word)| word);
+        let mut demanded = self.demanded_tls.clone();
+        for word in line.words.iter().map(String::as_str) {
+            match (word, word.strip_prefix('-')) {
+                ("none" | "off", _) => demanded.clear(),
+                ("all", _) => demanded.extend(["data", "login", "session"].map(str::to_owned)),
+                (_, Some("all")) => demanded.clear(),
+                (_, Some(taken)) => demanded.retain(|word| word != taken),
+                (word, None) => demanded.push(word.to_owned()),
+            }
+        }
+        let of = |name: &&str| demanded.iter().any(|word| word == name);
+        let demand = ["data", "login", "session"].into_iter().find(of);
+        let word = demand.unwrap_or("optional");
         if line.has("capable") && word != "optional" {
-            self.set("xroot.tls", "optional", source);
+            if self.demanded_tls.is_empty() {
+                self.set("xroot.tls", "optional", source);
+            }
             let words = "TLS is offered, and used by clients that ask for it: it cannot be demanded of those alone that \
                          can do it";
             let advice = format!("Write tls = \"{word}\" once every client can use TLS");
             return self.migration.in_part(source, words, advice);
         }
         self.set("xroot.tls", word, source);
+        self.demanded_tls = demanded;
         match line.has("tpc") || line.has("gpfile") {
             true => {
                 let advice = "Write tls = \"login\" into [xroot] if such requests must be encrypted";

@@ -293,6 +293,7 @@ impl<'a> Reader<'a> {
     fn set(&mut self, words: &[String], source: &Source) {
         let Some((name, value)) = assignment(words) else {
             if !words.first().is_some_and(|word| word.starts_with('-')) {
+                self.is_incomplete = true;
                 let advice = "Replace the variable by its value in a copy of the file";
                 self.remarks
                     .no_equivalent(source, "the value of the variable is in a file", advice);
@@ -303,6 +304,7 @@ impl<'a> Reader<'a> {
             Some(_) => match replaced(&value, &self.variables) {
                 (value, missing) if missing.is_empty() => value,
                 _ => {
+                    self.is_incomplete = true;
                     let words = "the value is in the environment of XRootD, which is not known here";
                     let advice = "Write the value into a copy of the file";
                     self.remarks.no_equivalent(source, words, advice);

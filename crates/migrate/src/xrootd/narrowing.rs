@@ -165,3 +165,40 @@ fn rights_of_sessions_are_for_the_credentials_that_sessions_need() {
         }
     }
 }
+
+#[test]
+fn exports_are_read_only_where_any_line_says_so() {
+    for lines in [
+        &["all.export /data r/o", "all.export /data"][..],
+        &["all.export /data", "oss.defaults r/o", "oss.defaults nomig"],
+        &["oss.defaults forcero", "all.export /data"],
+        &["oss.path / r/o", "all.export /data"],
+        &["all.export /data", "oss.path /data r/o"],
+        &["set mode = $MODE", "all.export /data $(mode)"],
+        &["all.export /data", "continue /etc/gone.cfg"],
+    ] {
+        let (result, _) = migrated(lines);
+        assert!(result.contains("path = \"/data\""), "{lines:?}: {result}");
+        assert_eq!(result.matches("[[export]]").count(), 1, "{lines:?}: {result}");
+        assert!(result.contains("read_only = true"), "{lines:?}: {result}");
+    }
+    let (result, _) = migrated(&["all.export /data", "oss.path /data/raw r/o", "oss.path /home r/w"]);
+    assert_eq!(result.matches("[[export]]").count(), 2, "{result}");
+    assert_eq!(result.matches("read_only = true").count(), 1, "{result}");
+    let (result, _) = migrated(&["oss.defaults r/o", "oss.defaults r/w", "all.export /data"]);
+    assert!(!result.contains("read_only"), "{result}");
+}
+
+#[test]
+fn tls_is_demanded_until_a_line_takes_it_back() {
+    for (lines, word) in [
+        (["xrootd.tls login", "xrootd.tls tpc"], "login"),
+        (["xrootd.tls none login", "xrootd.tls -tpc"], "login"),
+        (["xrootd.tls all", "xrootd.tls capable session"], "data"),
+        (["xrootd.tls all -data", "xrootd.tls tpc"], "login"),
+        (["xrootd.tls all", "xrootd.tls none"], "optional"),
+    ] {
+        let (result, _) = migrated(&lines);
+        assert!(result.contains(&format!("tls = \"{word}\"")), "{lines:?}: {result}");
+    }
+}

@@ -27,7 +27,14 @@ impl Facts<'_> {
             "oss.space" | "oss.cache" => self.space(line),
             "oss.path" | "oss.export" => return self.framework(line, "export"),
             "oss.defaults" => {
-                self.default_read_only = line.has("r/o") || line.has("readonly") || line.has("notwritable");
+                // What it does not name stays as an earlier line said.
+                for word in &line.words {
+                    match word.as_str() {
+                        "r/o" | "readonly" | "notwritable" | "forcero" => self.default_read_only = true,
+                        "r/w" | "writable" => self.default_read_only = false,
+                        _ => {}
+                    }
+                }
                 self.migration.taken(source, "is read_only of each [[export]]");
             }
             "oss.alloc" => match size_bytes(line.word(0)) {
