@@ -287,8 +287,8 @@ impl Facts<'_> {
         }
     }
 
-    /// What decided rights and is not ours may have denied everything: nothing is allowed then. Gives
-    /// whether the `authdb` was not asked.
+    /// What decided rights and is not ours may have denied everything: nothing is allowed then.
+    /// Gives whether the `authdb` was not asked.
     fn close_foreign_rights(&mut self, openness: Openness) -> bool {
         let libraries = std::mem::take(&mut self.foreign_rights);
         if openness != Openness::Judged {

@@ -53,8 +53,8 @@ impl Facts<'_> {
         true
     }
 
-    /// `ofs.authlib [++] LIBRARY [PARAMETER...] [LIBRARY...]`. With `++` it is asked before what was
-    /// loaded, else it takes its place.
+    /// `ofs.authlib [++] LIBRARY [PARAMETER...] [LIBRARY...]`. With `++` it is asked before what
+    /// was loaded, else it takes its place.
     fn authorisation(&mut self, line: &Directive) {
         let source = &line.source;
         let is_stacked = line.has("++");
