@@ -194,6 +194,17 @@ fn a_program_that_cannot_serve_is_taken_back_before_a_restart() {
         assert!(!orders.iter().any(|order| order.contains("start ")), "{orders:?}");
     }
 
+    // A package that is installed again after its upgrade was killed.
+    machine.script("preinst", &["upgrade"]);
+    machine.install("new", "exit 127").expect("installed");
+    machine.script("preinst", &["upgrade"]);
+    machine.script("postinst", &["configure", "0.1.0"]);
+    assert!(machine.has("old"), "the program of before is kept");
+    machine.script("preinst", &["upgrade"]);
+    assert!(machine.at("root/usr/lib/crossload/previous/pending").exists());
+    machine.script("postinst", &["configure", "0.1.0"]);
+    assert!(!machine.at("root/usr/lib/crossload/previous/pending").exists());
+
     // One that cannot lead the upgrade is led by the previous one.
     let crashes = "if [ \"$1\" = upgrade ]; then kill -SEGV $$; fi";
     machine.script("preinst", &["upgrade"]);
