@@ -1,6 +1,7 @@
 //! Puts restored files in their places: first beside them, then all of them by renames, which are
 //! undone if one fails.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown, lchown};
@@ -18,6 +19,8 @@ use crate::output;
 
 /// What is appended to the names of files that were replaced, with a number from the second on.
 pub(super) const BEFORE: &str = ".before-restore";
+/// How the names of files begin that are not in their places yet.
+const UNFINISHED: &str = ".crossload-restore-";
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
@@ -100,6 +103,7 @@ pub(super) fn refuse_links(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// A file or directory cannot be made; the backup has changed meanwhile.
 pub(super) fn stage(opened: &Opened, targets: &mut [Target]) -> Result<Vec<Staged>, Failure> {
+    remove_unfinished(targets)?;
     let mut staged = Vec::new();
     opened.read(|entry, content| {
         let target = targets.iter().find(|target| target.entry.role == entry.role);
@@ -124,6 +128,26 @@ pub(super) fn stage(opened: &Opened, targets: &mut [Target]) -> Result<Vec<Stage
     Ok(wanted)
 }
 
+/// Removes what a run that was killed has left: it may be secrets.
+fn remove_unfinished(targets: &[Target]) -> Result<(), Failure> {
+    let files = targets
+        .iter()
+        .filter(|target| target.entry.content != ContentKind::Postgres);
+    let directories: BTreeSet<&Path> = files.filter_map(|target| target.path.parent()).collect();
+    for directory in directories {
+        let Ok(entries) = std::fs::read_dir(directory) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(UNFINISHED.as_bytes()) {
+                let removed = std::fs::remove_file(entry.path());
+                removed.map_err(|cause| Failure::system(entry.path().display(), &cause))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Prepares the database of a queue, which is changed by this in the same way each time; whether
 /// the result is in its place already.
 fn is_in_place(one: &Staged) -> Result<bool, Failure> {
@@ -144,7 +168,8 @@ fn stage_one(target: &Target, content: &mut dyn Read) -> Result<(Staged, (u64, S
         _ => {
             let directory = target.path.parent().unwrap_or(Path::new("/"));
             make_directory(directory, entry, owner).map_err(system)?;
-            NamedTempFile::new_in(directory).map_err(system)?
+            let mut unfinished = tempfile::Builder::new();
+            unfinished.prefix(UNFINISHED).tempfile_in(directory).map_err(system)?
         }
     };
     let measured = copied(content, file.as_file_mut()).map_err(system)?;

@@ -126,7 +126,9 @@ impl Plan {
         };
         let item = self.items.iter().find(|item| item.role == whole)?;
         match (&item.kind, name) {
-            (Kind::Directory(_), Some(name)) if is_plain_name(name) => Some((item, item.path.join(name))),
+            (Kind::Directory(ending), Some(name)) if is_plain_name(name) && has_ending(name, ending) => {
+                Some((item, item.path.join(name)))
+            }
             (Kind::Directory(_), _) | (_, Some(_)) => None,
             (_, None) => Some((item, item.path.clone())),
         }
@@ -218,6 +220,11 @@ fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['/', '\0']) && name != "." && name != ".."
 }
 
+/// Whether a backup takes files of this name.
+fn has_ending(name: &str, ending: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == ending)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,6 +268,8 @@ mod tests {
         for role in [
             "delegation.directory#0/../x",
             "delegation.directory#0/..",
+            "delegation.directory#0/0a.sh",
+            "configuration.d/evil.sh",
             "delegation.directory#0/",
             "delegation.directory#0",
             "macaroons.secret_file#0/x",

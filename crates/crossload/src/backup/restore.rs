@@ -189,7 +189,7 @@ fn one_per_place(targets: Vec<Target>) -> Result<Vec<Target>, Failure> {
     Ok(kept)
 }
 
-/// A path with its directory's real name, as far as that exists.
+/// A path with the real name of its directory, if there is one.
 fn without_links(path: &Path) -> PathBuf {
     let directory = path.parent().and_then(|directory| directory.canonicalize().ok());
     match (directory, path.file_name()) {
@@ -335,7 +335,8 @@ pub(super) fn other_files(config: &Path, targets: &[Target]) -> Vec<PathBuf> {
 fn report(list: &List, targets: &[Target], unplaced: &[Entry], is_dry: bool) {
     let begun = if is_dry { "would restore" } else { "restored" };
     for target in targets {
-        let (path, what) = (target.path.display(), &target.entry.what);
+        let path = output::name(&target.path.to_string_lossy());
+        let what = output::name(&target.entry.what);
         let owner = target
             .entry
             .user

@@ -143,7 +143,10 @@ fn what_is_there_is_replaced_only_if_that_is_wanted() {
         (here.read("secret").as_deref(), here.read("state")),
         (Some("another"), None)
     );
+    // Of a run that was killed.
+    here.write(".crossload-restore-x", "a secret");
     here.restore_from(&backup, |options| options.replace = true).unwrap();
+    assert_eq!(here.read(".crossload-restore-x"), None);
     for (name, content) in SAVED {
         assert_eq!(here.read(name).as_deref(), Some(content), "{name}");
     }

@@ -72,8 +72,8 @@ pub(crate) struct RestoreOptions {
     pub(crate) keep_config: bool,
     /// Replace what is there
     ///
-    /// Files that are replaced are kept as NAME.before-restore, then NAME.before-restore.2 and so on;
-    /// a database in PostgreSQL is not.
+    /// Files that are replaced are kept as NAME.before-restore, or with a number behind it; a
+    /// database in PostgreSQL is not.
     #[arg(long)]
     pub(crate) replace: bool,
     /// Only check the backup, and print where its files would go
