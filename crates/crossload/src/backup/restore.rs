@@ -335,7 +335,8 @@ pub(super) fn other_files(config: &Path, targets: &[Target]) -> Vec<PathBuf> {
 fn report(list: &List, targets: &[Target], unplaced: &[Entry], is_dry: bool) {
     let begun = if is_dry { "would restore" } else { "restored" };
     for target in targets {
-        let path = output::name(&target.path.to_string_lossy());
+        let path = target.path.to_string_lossy();
+        let path = output::name(&path);
         let what = output::name(&target.entry.what);
         let owner = target
             .entry
