@@ -157,10 +157,12 @@ mod tests {
     async fn a_socket_of_another_program_is_used_like_an_own_one() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        // It connected before.
-        let _far = TcpStream::connect(address).await.unwrap();
+        // Its program decides how a connection that came before sends.
+        let _early = TcpStream::connect(address).await.unwrap();
         take_over(&listener).unwrap();
+        let _far = TcpStream::connect(address).await.unwrap();
         let acceptor = Acceptor::new(listener).unwrap();
+        acceptor.accept().await.unwrap();
         let (near, _) = acceptor.accept().await.unwrap();
         assert!(near.nodelay().unwrap());
     }
