@@ -54,7 +54,7 @@ pub use pages::{PagesPart, serve_pages};
 pub use part_file::PartFile;
 pub use pieces::{Pieces, serve_pieces};
 pub use pipe::send_from;
-pub use progress::{FlowMark, Progress};
+pub use progress::{FlowMark, Progress, Replaced};
 pub use rate::RateLimit;
 pub use running::{CopyJob, RunningCopy, Slot, Slots};
 pub use site::{CopySettings, ForwardTo, Site};

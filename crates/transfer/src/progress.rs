@@ -9,13 +9,12 @@ use std::time::Instant;
 use endpoint::StepTime;
 use endpoint::ids::fresh_span;
 use net::Ends;
-use remote::{CreatedFile, PacketMark, Steps};
+use remote::{CreatedFile, PacketMark, Steps, Validator};
 use telemetry::{Connection, Flowing, Marked};
 use tokio::sync::Notify;
 use types::{Error, ErrorCode, Phase, Result, Side};
 
 use crate::budget::{Budget, Flow};
-use crate::engine::Replaced;
 
 /// Shared counters of one transfer.
 ///
@@ -87,6 +86,15 @@ fn micros(time: std::time::Duration) -> u64 {
 fn index_of(phase: Phase) -> u8 {
     let index = Phase::ALL.iter().position(|known| *known == phase);
     index.and_then(|index| u8::try_from(index).ok()).unwrap_or(0)
+}
+
+/// A file that a copy replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// Its version.
+    pub version: Validator,
+    /// Its size, where the server told it.
+    pub size_bytes: Option<u64>,
 }
 
 impl Default for Inner {

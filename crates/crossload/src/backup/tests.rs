@@ -219,6 +219,7 @@ fn a_restore_that_is_repeated_keeps_what_was_there_first() {
 }
 
 #[test]
+#[allow(clippy::print_stderr, reason = "a part that is left out says why")]
 fn pipes_and_links_of_others_do_not_lead_a_restore_astray() {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     let (here, there, files) = (Place::used(), Place::empty(), Place::empty());

@@ -38,7 +38,7 @@ pub use confirm::refuses_to_tell;
 pub use program::{INPUT_NAME, InputSource, OutputSink};
 pub use remote_sink::RemoteSink;
 pub use remote_source::{RemoteSource, refusal_or};
-pub use sink::{BeginOptions, Begun, Replaced, Sink, SinkAbilities, SinkFacts, UploadStream};
+pub use sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 pub use source::{Incoming, Source, SourceAbilities, SourceFacts};
 pub use store_sink::StoreSink;
 pub use store_source::StoreSource;

@@ -47,12 +47,12 @@ use types::{ByteRange, Checksum, Error, ErrorCode, Location, PeerStatus, Phase, 
 
 use super::remote_sink::RemoteSink;
 use super::remote_source::RemoteSource;
-use super::sink::{Replaced, Sink, SinkFacts};
+use super::sink::{Sink, SinkFacts};
 use super::source::{Incoming, Source};
 use crate::limits::{
     REMAINS_DRAIN, REMAINS_IN_USE_TIME, REMAINS_PAUSE, REMAINS_PROOF_BYTES, REMAINS_QUIET, REMAINS_TICK, REMAINS_TIME,
 };
-use crate::progress::Progress;
+use crate::progress::{Progress, Replaced};
 
 /// Who writes to the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

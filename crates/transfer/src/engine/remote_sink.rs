@@ -8,11 +8,11 @@ use storage::{Answer, Overwrite};
 use types::{ByteRange, Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Result, Side};
 
 use super::remote_parts::RemoteParts;
-use super::sink::{BeginOptions, Begun, Replaced, Sink, SinkAbilities, SinkFacts, UploadStream};
+use super::sink::{BeginOptions, Begun, Sink, SinkAbilities, SinkFacts, UploadStream};
 use super::source::Incoming;
 use crate::mover::send_batch;
 use crate::options::Order;
-use crate::progress::Progress;
+use crate::progress::{Progress, Replaced};
 
 /// A file on another server.
 pub struct RemoteSink {

@@ -10,7 +10,7 @@ use types::{Checksum, ChecksumAlgorithm, Error, ErrorCode, Location, Phase, Side
 use super::source::Incoming;
 use crate::options::Order;
 use crate::part_file::PartFile;
-use crate::progress::Progress;
+use crate::progress::{Progress, Replaced};
 
 /// A destination of a copy: a file name. Errors have a side and a phase.
 pub trait Sink: Send + Sync {
@@ -76,15 +76,6 @@ pub trait Sink: Send + Sync {
     fn location(&self) -> Option<&Location> {
         None
     }
-}
-
-/// A file that a copy replaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
-    /// Its version.
-    pub version: Validator,
-    /// Its size, where the server told it.
-    pub size_bytes: Option<u64>,
 }
 
 /// Abilities of a sink.
