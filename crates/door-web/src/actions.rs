@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn a_client_whose_certificate_is_not_accepted_reads_why() {
         let said = |viewer: &Viewer| {
-            let refusal = demand_operator(viewer).err().expect("no operator");
+            let refusal = demand_operator(viewer).expect_err("no operator");
             refusal.error().detail().unwrap_or_default().to_owned()
         };
         let unknown = said(&Viewer::default());

@@ -178,7 +178,11 @@ fn services_without_a_configuration_of_the_site_say_what_is_missing() {
     assert!(run.stderr.contains("[[node]]"), "{}", run.stderr);
     for unit in files(&packaging("systemd"), &["service"]) {
         let text = fs::read_to_string(&unit).expect("text");
-        assert!(text.contains("\nRestartPreventExitStatus=13 22\n"), "{}", unit.display());
+        assert!(
+            text.contains("\nRestartPreventExitStatus=13 22\n"),
+            "{}",
+            unit.display()
+        );
     }
     drop(lab);
 }
