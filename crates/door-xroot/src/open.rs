@@ -79,13 +79,8 @@ async fn open(exchange: &mut Exchange<'_>, request: &Open<'_>) -> Result<Next> {
     let is_upload = matches!(content, Content::Writing(_));
     let is_new = matches!(&content, Content::Writing(writing) if !writing.holds_old_content());
     let pending = is_new.then(|| begin(exchange, &named.path)).transpose()?;
-    let traffic = Arc::new(Traffic::new(used(
-        exchange,
-        &named.path,
-        &content,
-        &stat,
-        key.is_none(),
-    )));
+    let used = used(exchange, &named.path, &content, &stat, key.is_none());
+    let traffic = Arc::new(Traffic::new(used));
     let file = OpenFile {
         permit: is_upload.then(|| exchange.permit(&named.path)),
         path: named.path,
@@ -131,8 +126,8 @@ fn reply(exchange: &mut Exchange<'_>, options: OpenOptions, file: OpenFile, stat
     Ok(())
 }
 
-/// Tells those who watch that the file is used, and whether its content goes over this connection. A
-/// copy is reported when it ends.
+/// Tells those who watch that the file is used, and whether its content goes over this connection.
+/// A copy is reported when it ends.
 fn used(exchange: &Exchange<'_>, path: &LogicalPath, content: &Content, stat: &Stat, carries: bool) -> Used {
     let telemetry = &exchange.connection.door.settings.site.telemetry;
     let is_written = match content {

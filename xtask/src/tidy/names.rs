@@ -23,14 +23,15 @@ const PURE: [&str; 7] = [
     "policy",
 ];
 
-/// Crates that stand for another program (a peer, a load generator) and so speak the protocol by
-/// hand, on purpose.
-const SPEAKS_BY_HAND: [&str; 6] = [
+/// Crates that stand for another program (a peer, a load generator), or read what is written for one,
+/// and so speak the protocol by hand, on purpose.
+const SPEAKS_BY_HAND: [&str; 7] = [
     "testkit",
     "conformance",
     "bench-peers",
     "probe",
     "fuzz-targets",
+    "migrate",
     "xtask",
 ];
 

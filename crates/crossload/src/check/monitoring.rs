@@ -1,5 +1,5 @@
-//! Checks the receivers of the monitoring and of traces, and the broker. Whether packets arrive, UDP
-//! does not tell.
+//! Checks the receivers of the monitoring and of traces, and the broker. Whether packets arrive,
+//! UDP does not tell.
 
 use broker::Broker;
 use config::Configuration;

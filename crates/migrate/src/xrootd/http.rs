@@ -118,7 +118,7 @@ impl Facts<'_> {
     /// `http.header2cgi HEADER KEY`.
     fn header(&mut self, line: &Directive) {
         let source = &line.source;
-        match line.word(0).eq_ignore_ascii_case("Authorization") {
+        match line.word(0).eq_ignore_ascii_case("authorization") {
             true => self.migration.not_needed(source, "credentials in headers always count"),
             false => {
                 let advice = "SciTags are understood without it; for other headers, change the clients";

@@ -32,8 +32,8 @@ const GSI_NOT_NEEDED: [&str; 20] = [
     "authzfunparms",
 ];
 
-/// Whether options of `gsi` refuse clients with a valid certificate: those without a mapping, without
-/// VOMS or of another VO, or whom a function does not like.
+/// Whether options of `gsi` refuse clients with a valid certificate: those without a mapping,
+/// without VOMS or of another VO, or whom a function does not like.
 fn refuses_valid_certificates(options: &[(&str, &str)]) -> bool {
     options.iter().any(|(name, value)| match *name {
         "gmapopt" => matches!(*value, "2" | "12") || value.starts_with("usemap"),
