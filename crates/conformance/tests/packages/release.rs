@@ -11,7 +11,7 @@ use crate::workshop::repository;
 
 const CHART: &str = "packaging/chart/crossload/Chart.yaml";
 /// What `./dev release --check` reads.
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "dev",
     "Cargo.toml",
     "Cargo.lock",
