@@ -14,9 +14,10 @@ use crate::watched::Watched;
 
 const SOON: Duration = Duration::from_secs(60);
 /// Metrics of alert rules that this site does not have, and why.
-const ABSENT: [(&str, &str); 2] = [
+const ABSENT: [(&str, &str); 3] = [
     ("crossload_bus_up", "there is no message bus"),
     ("crossload_redirector_bus_up", "there is no message bus"),
+    ("crossload_traces_spans_total", "no traces are exported"),
 ];
 
 fn monitoring() -> PathBuf {

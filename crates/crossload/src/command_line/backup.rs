@@ -13,18 +13,21 @@ const USUAL: &str = "/etc/crossload/crossload.toml";
 pub(super) const EXAMPLES: &str = "\
 Examples:
   # Each night, by cron
-  crossload backup /backup/queue-20261130.tar --config /etc/crossload/queue.toml
+  crossload backup /backup/queue-20261130.tar \\
+      --config /etc/crossload/queue.toml
 
-  # Encrypted
-  crossload backup - | gpg --encrypt --recipient admin@example.org --output /backup/crossload.tar.gpg";
+  # Encrypted, with `| gpg --encrypt --recipient NAME > FILE` behind it
+  crossload backup -";
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
   # What is in it, and where would it go?
-  crossload restore --dry-run /backup/queue-20261130.tar --config /etc/crossload/queue.toml
+  crossload restore --dry-run /backup/queue-20261130.tar \\
+      --config /etc/crossload/queue.toml
 
   systemctl stop crossload-queue
-  crossload restore /backup/queue-20261130.tar --config /etc/crossload/queue.toml
+  crossload restore /backup/queue-20261130.tar \\
+      --config /etc/crossload/queue.toml
   systemctl start crossload-queue
 
   # An encrypted one

@@ -103,7 +103,7 @@ Examples:
   crossload migrate dcache /etc/dcache --output migrated
 
   # From copies of its files
-  crossload migrate dcache doors.conf gplazma.conf grid-vorolemap storage-authzdb
+  crossload migrate dcache doors.conf gplazma.conf grid-vorolemap
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";

@@ -557,7 +557,7 @@ fn help_fits_in_the_terminal_and_in_100_columns() {
 
 #[test]
 fn an_option_of_several_commands_has_the_same_words() {
-    for name in ["verbose", "json", "insecure", "cacert", "activity", "for", "output"] {
+    for name in ["verbose", "json", "insecure", "cacert", "activity", "for"] {
         let mut words = Vec::new();
         for command in all_commands() {
             // The loads of `bench` write --json to a file, and `serve` trusts --cacert at peers

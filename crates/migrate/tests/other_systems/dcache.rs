@@ -98,7 +98,7 @@ fn tokens_keep_their_directories() {
         .iter()
         .map(|export| export.path.as_str())
         .collect();
-    assert_eq!(paths, ["/lab", "/home"], "both doors show these");
+    assert_eq!(paths, ["/lab", "/people"], "both doors show these");
     let login = "https://login.example.org/realms/x";
     assert_eq!(
         site.reader(&token(login, "5ba9-2d", &[]), "/people/ann/f").as_deref(),

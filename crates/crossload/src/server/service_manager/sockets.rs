@@ -114,8 +114,8 @@ mod tests {
         (Sockets(Mutex::new(vec![inherited])), address)
     }
 
-    #[test]
-    fn a_socket_is_used_for_its_address_only() {
+    #[tokio::test]
+    async fn a_socket_is_used_for_its_address_only() {
         let (sockets, address) = opened("door");
         let other = sockets.listen("127.0.0.1:0".parse().unwrap()).unwrap();
         assert_ne!(other.local_addr().unwrap(), address);
