@@ -82,10 +82,10 @@ fn play(name: &str, page: &[Block]) -> Vec<String> {
         // Each step is a shell of its own.
         let mut exports = String::new();
         for (index, step) in block.steps.iter().enumerate() {
-            if step.command.starts_with("export ") {
-                exports.push_str(&format!("{}\n", step.command));
-            }
             let ran = run(&scene.shell(&format!("{exports}{}", step.command)));
+            for line in step.command.lines().filter(|line| line.starts_with("export ")) {
+                exports.push_str(&format!("{line}\n"));
+            }
             let is_last = index + 1 == block.steps.len();
             let is_right = ran
                 .code

@@ -11,8 +11,8 @@ Examples:
   crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg
 
   # For another host and instance, into files
-  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg --host d1.example.org \\
-      --instance clustered --output migrated
+  crossload migrate xrootd /etc/xrootd/xrootd-clustered.cfg \\
+      --host d1.example.org --instance clustered --output migrated
 
 Exit code: 0 everything was taken over or is not needed; 1 something is left to decide; 17 a file \
 exists; else the errno of a file that cannot be read or written.";
