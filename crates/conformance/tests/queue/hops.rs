@@ -20,7 +20,7 @@ struct Way {
 }
 
 /// How long a copy may take.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(90);
 
 impl Way {
     fn start(name: &str) -> Result<Self> {

@@ -12,7 +12,7 @@ use testkit::{Direction, Fault, Relay, available};
 use crate::open_site::OpenSite;
 
 /// How long a test waits for what takes a moment.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 #[test]
 fn a_mesh_through_the_queue_tells_the_job_and_the_reason_of_each_cell() {
