@@ -23,8 +23,8 @@ const PURE: [&str; 7] = [
     "policy",
 ];
 
-/// Crates that stand for another program (a peer, a load generator), or read what is written for one,
-/// and so speak the protocol by hand, on purpose.
+/// Crates that stand for another program (a peer, a load generator), or read what is written for
+/// one, and so speak the protocol by hand, on purpose.
 const SPEAKS_BY_HAND: [&str; 7] = [
     "testkit",
     "conformance",

@@ -111,7 +111,8 @@ impl Facts<'_> {
     }
 
     /// Who has a credential with which every host gets in at XRootD, as words of rules; each of
-    /// them alone suffices. A certificate does not suffice for sessions by `sss`, nor a token for `gsi`.
+    /// them alone suffices. A certificate does not suffice for sessions by `sss`, nor a token for
+    /// `gsi`.
     pub(super) fn holders(&self) -> Vec<Who> {
         let of_all = self.bindings.iter().any(|binding| binding.hosts == "*");
         let bound = self.bindings.iter().filter(|binding| binding.is_strict());
