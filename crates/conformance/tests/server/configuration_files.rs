@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conformance::{Lab, log_lines, until};
+use conformance::{Lab, alone, log_lines, until};
 use testkit::available;
 
 /// Limit for what must happen.
@@ -11,13 +11,7 @@ const SOON: Duration = Duration::from_secs(20);
 #[test]
 fn a_file_that_comes_and_goes_is_followed() {
     let test = "a_file_that_comes_and_goes_is_followed";
-    let Some((lab, server)) = available(
-        test,
-        Lab::new("conf-d").and_then(|lab| {
-            let server = lab.crossload(lab.options("conf-d"))?;
-            Ok((lab, server))
-        }),
-    ) else {
+    let Some((lab, server)) = alone(test, |_| ()) else {
         return;
     };
     let directory = server.configuration().with_file_name("conf.d");

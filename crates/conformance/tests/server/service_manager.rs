@@ -52,12 +52,21 @@ fn value<'a>(message: &'a str, variable: &str) -> &'a str {
 }
 
 /// A configuration file in a directory of its own.
-fn configured(lab: &Lab, text: &str) -> Result<PathBuf> {
+pub(crate) fn configuration(lab: &Lab, text: &str) -> Result<PathBuf> {
     let directory = lab.fresh("managed");
     std::fs::create_dir_all(directory.join("data"))?;
     let file = directory.join("crossload.toml");
     std::fs::write(&file, text)?;
     Ok(file)
+}
+
+/// The same in a lab of its own; `None` where no server can be started.
+pub(crate) fn configured(test: &str, name: &str, text: &str) -> Option<(Lab, PathBuf)> {
+    let made = Lab::new(name).and_then(|lab| {
+        let file = configuration(&lab, text)?;
+        Ok((lab, file))
+    });
+    available(test, made)
 }
 
 /// The program with a configuration file.
@@ -85,13 +94,7 @@ fn fetching(port: u16, data: &Path) -> TcpStream {
 #[test]
 fn a_server_reports_its_state() {
     let test = "a_server_reports_its_state";
-    let Some((lab, file)) = available(
-        test,
-        Lab::new("notify").and_then(|lab| {
-            let file = configured(&lab, ENDPOINT)?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((lab, file)) = configured(test, "notify", ENDPOINT) else {
         return;
     };
     let manager = Manager::new(&lab);
@@ -150,13 +153,7 @@ fn a_server_reports_its_state() {
 #[test]
 fn a_server_that_does_not_start_says_why() {
     let test = "a_server_that_does_not_start_says_why";
-    let Some((lab, file)) = available(
-        test,
-        Lab::new("notify-failed").and_then(|lab| {
-            let file = configured(&lab, "[server]\nlisten = []\n")?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((lab, file)) = configured(test, "notify-failed", "[server]\nlisten = []\n") else {
         return;
     };
     let manager = Manager::new(&lab);
@@ -178,13 +175,7 @@ fn a_server_that_does_not_start_says_why() {
 fn a_queue_reports_its_state() {
     let test = "a_queue_reports_its_state";
     let text = "[queue]\nlisten = [\"127.0.0.1:0\"]\nanonymous = true\nstate_directory = \"state\"\n";
-    let Some((lab, file)) = available(
-        test,
-        Lab::new("notify-queue").and_then(|lab| {
-            let file = configured(&lab, text)?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((lab, file)) = configured(test, "notify-queue", text) else {
         return;
     };
     let manager = Manager::new(&lab);
@@ -220,13 +211,7 @@ fn credentials_of_the_unit_are_used_and_missing_ones_named() {
     let text = "[server]\nlisten = [\"127.0.0.1:0\"]\ncertificate = \"credential:hostcert\"\n\
         key = \"credential:hostkey\"\n\
         [[export]]\npath = \"/\"\ndirectory = \"data\"\nanonymous = \"read\"\n";
-    let Some((lab, file)) = available(
-        test,
-        Lab::new("credentials").and_then(|lab| {
-            let file = configured(&lab, text)?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((lab, file)) = configured(test, "credentials", text) else {
         return;
     };
     let start = |directory: Option<&Path>| {

@@ -3,12 +3,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use conformance::{Lab, until};
 use testkit::{Crossload, Process, Result, available, free_port, require};
+
+use crate::service_manager::{configuration, configured};
 
 /// Limit for what must happen.
 const SOON: Duration = Duration::from_secs(20);
@@ -18,16 +20,11 @@ const PASSES_SOCKET: &str =
     "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=front-door; exec \"$@\"";
 
 /// A configuration that has this address, and an administrators' port.
-fn configured(lab: &Lab, address: &str, admin: &str) -> Result<PathBuf> {
-    let directory = lab.fresh("activated");
-    std::fs::create_dir_all(directory.join("data"))?;
-    let file = directory.join("crossload.toml");
-    let text = format!(
+fn listening(address: &str, admin: &str) -> String {
+    format!(
         "[server]\nlisten = [\"{address}\"]\nadmin_listen = \"{admin}\"\n\
          [[export]]\npath = \"/\"\ndirectory = \"data\"\nanonymous = \"read\"\n"
-    );
-    std::fs::write(&file, text)?;
-    Ok(file)
+    )
 }
 
 /// A server that gets this socket.
@@ -78,13 +75,7 @@ fn clients_that_come_while_no_server_runs_are_answered() {
     let test = "clients_that_come_while_no_server_runs_are_answered";
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let address = listener.local_addr().expect("an address");
-    let Some((_lab, file)) = available(
-        test,
-        Lab::new("sockets").and_then(|lab| {
-            let file = configured(&lab, &address.to_string(), "127.0.0.1:0")?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((_lab, file)) = configured(test, "sockets", &listening(&address.to_string(), "127.0.0.1:0")) else {
         return;
     };
     for _ in 0..2 {
@@ -97,13 +88,7 @@ fn clients_that_come_while_no_server_runs_are_answered() {
 #[test]
 fn a_socket_that_no_key_names_is_an_error() {
     let test = "a_socket_that_no_key_names_is_an_error";
-    let Some((_lab, file)) = available(
-        test,
-        Lab::new("sockets-unknown").and_then(|lab| {
-            let file = configured(&lab, "127.0.0.1:0", "127.0.0.1:0")?;
-            Ok((lab, file))
-        }),
-    ) else {
+    let Some((_lab, file)) = configured(test, "sockets-unknown", &listening("127.0.0.1:0", "127.0.0.1:0")) else {
         return;
     };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
@@ -141,7 +126,7 @@ fn systemd_starts_a_server_with_the_first_connection() {
         let program = require("systemd-socket-activate")?;
         let lab = Lab::new("sockets-systemd")?;
         let [door, admin] = [free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
-        let file = configured(&lab, &door, &admin)?;
+        let file = configuration(&lab, &listening(&door, &admin))?;
         Ok((lab, program, door, admin, file))
     };
     let Some((_lab, program, door, admin, file)) = available(test, prepared()) else {
