@@ -56,8 +56,8 @@ pub fn copy_of_file(path: &Path, copy: &Path) -> Result<()> {
     file.sync_all().map_err(refused)
 }
 
-/// Lets a queue look at the destination of each file before it copies it: after the backup that a
-/// database comes from, files may have been copied of which it does not know.
+/// Lets a queue look at the destination of each file before it copies it: files may have been
+/// copied since the backup was made, and the database does not know of them.
 ///
 /// # Errors
 /// `catalog_newer` if a later release has made the database; `catalog_damaged` if it is none, or

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use crate::Configuration;
 
-    /// A directory with these files, of which the first is the main one.
+    /// A directory with these files. The first is the main one.
     fn written(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -111,7 +111,7 @@ pub(crate) fn write_out(bytes: &[u8]) {
     }
 }
 
-/// Passes bytes on to standard output, all of which someone must read.
+/// Writes bytes to standard output, and fails if a reader leaves before the last one.
 ///
 /// # Errors
 /// They cannot be read or written.

@@ -78,7 +78,7 @@ fn upgrade(server: &mut Crossload, program: &Path) {
     server.start_again_with(program).expect("it starts");
 }
 
-/// A queue between two endpoints, one of which gets its socket from the service manager.
+/// A queue between two endpoints. One gets its socket from the service manager.
 struct Managed {
     site: OpenSite,
     destination: Crossload,

@@ -137,7 +137,7 @@ pub(crate) fn close_all(source: &Source, why: &str, migration: &mut Migration) {
     migration.no_equivalent(source, words, "Write bans as rules with may_not, then remove that rule");
 }
 
-/// Closes the server for tokens and certificates, any of which may be banned.
+/// Closes the server for tokens and certificates: any of them may be banned.
 fn close(people: &People, source: &Source, why: &str, migration: &mut Migration) {
     if people.providers.is_empty() {
         return close_all(source, why, migration);

@@ -113,7 +113,7 @@ pub(crate) fn role_map(file: &str, text: &str) -> Vec<Read<NameLine>> {
     lines(file, text).map(line).collect()
 }
 
-/// Reads a `grid-mapfile`: DN and names, of which the first counts.
+/// Reads a `grid-mapfile`: a DN and names. Only the first name counts.
 pub(crate) fn grid_map(file: &str, text: &str) -> Vec<Read<NameLine>> {
     let line = |(source, words): (Source, Option<Vec<String>>)| match words.as_deref() {
         Some([dn, user, ..]) => Ok(NameLine {

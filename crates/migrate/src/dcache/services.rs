@@ -297,10 +297,7 @@ pub(crate) fn write(layout: &Layout, migration: &mut Migration) {
         }
     }
     if let Some(first) = pools.first() {
-        let words = format!(
-            "{} pools in all, in place of which the exports need as much space",
-            pools.len()
-        );
+        let words = format!("{} pools in all; the exports need as much space", pools.len());
         migration.in_part(
             &first.source,
             words,

@@ -8,7 +8,7 @@ use crate::source::Source;
 pub(crate) struct Attributes {
     /// The directory that the client sees as `/`.
     pub(crate) root: Option<String>,
-    /// The directory outside of which it may do nothing.
+    /// The directory that it is confined to.
     pub(crate) prefix: Option<String>,
     pub(crate) is_read_only: bool,
     pub(crate) has_upload_limit: bool,
