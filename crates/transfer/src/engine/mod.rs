@@ -20,6 +20,7 @@ mod store_sink;
 mod store_source;
 mod streams;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -294,14 +295,13 @@ impl Copy<'_> {
 
     /// The order as it holds for the source: where only checksums that are computed here can be
     /// compared, the source need not report any.
-    fn order_at_source(&self) -> Order {
-        let verification = match self.order.verification {
-            Verification::Required if self.sums_come_from_here() => Verification::WhenAvailable,
-            asked => asked,
-        };
-        Order {
-            verification,
-            ..self.order.clone()
+    fn order_at_source(&self) -> Cow<'_, Order> {
+        match self.order.verification {
+            Verification::Required if self.sums_come_from_here() => Cow::Owned(Order {
+                verification: Verification::WhenAvailable,
+                ..self.order.clone()
+            }),
+            _ => Cow::Borrowed(self.order),
         }
     }
 
