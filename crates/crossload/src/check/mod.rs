@@ -24,7 +24,7 @@ mod manual;
 mod monitoring;
 mod node;
 mod nodes;
-mod ports;
+pub(crate) mod ports;
 mod queue;
 mod queue_state;
 mod queue_users;

@@ -176,7 +176,7 @@ pub(super) async fn spoken_at(unverified: &Client, url: &str, is_http_only: bool
 }
 
 /// The address to connect to for a listening address.
-pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),

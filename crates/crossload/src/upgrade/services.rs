@@ -1,6 +1,5 @@
 //! Services that run, by `systemctl`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use config::Configuration;
 
 use super::programs::Program;
 use super::records::Records;
+use crate::check::ports::reachable;
 use crate::limits::{UPGRADE_LOOK_PERIOD, UPGRADE_READY_WAIT};
 use crate::server::configured::CREDENTIALS_OF_UNITS;
 
@@ -77,14 +77,18 @@ fn is_ours(unit: &str) -> bool {
     matches!(name, "crossload" | "crossload-queue" | "crossload-redirector") || name.starts_with("crossload@")
 }
 
+/// A property of a unit; empty if systemd does not tell it.
+fn property(unit: &str, name: &str) -> String {
+    let shown = systemctl(&["show", &format!("--property={name}"), "--value", unit]);
+    shown.map_or_else(
+        |_| String::new(),
+        |shown| String::from_utf8_lossy(&shown.stdout).trim().to_owned(),
+    )
+}
+
 /// The configuration of a unit: what its command line names, else as the packages have it.
 fn config_of(unit: &str) -> Option<PathBuf> {
-    let shown = systemctl(&["show", "--property=ExecStart", "--value", unit]);
-    let text = shown.map_or_else(
-        |_| String::new(),
-        |shown| String::from_utf8_lossy(&shown.stdout).into_owned(),
-    );
-    let named = config_in(&text).or_else(|| Some(usual_config(unit)));
+    let named = config_in(&property(unit, "ExecStart")).or_else(|| Some(usual_config(unit)));
     named.filter(|file| file.is_file())
 }
 
@@ -119,8 +123,7 @@ impl Service {
 
     /// Whether it has ended by itself, and systemd waits to start it again.
     pub(super) fn has_failed(&self) -> bool {
-        let shown = systemctl(&["show", "--property=SubState", "--value", &self.unit]);
-        shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).trim() == "auto-restart")
+        property(&self.unit, "SubState") == "auto-restart"
     }
 
     /// Where systemd shows the credentials of its unit.
@@ -209,22 +212,8 @@ impl Service {
 
     /// How often systemd has started it again by itself.
     fn starts(&self) -> String {
-        let shown = systemctl(&["show", "--property=NRestarts", "--value", &self.unit]);
-        shown.map_or_else(
-            |_| String::new(),
-            |shown| String::from_utf8_lossy(&shown.stdout).trim().to_owned(),
-        )
+        property(&self.unit, "NRestarts")
     }
-}
-
-/// An address on this machine for one that is listened at.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]
